@@ -1,0 +1,181 @@
+"""Complex vectors as a layout: a vector of D complex numbers is 2·D real ones, `[real | imag]`.
+
+Every function works on the last dimension and is the only place that knows where the halves are.
+A tensor in this layout is an ordinary real tensor, so dropout, autocast, `torch.compile`, ONNX and
+safetensors need to know nothing of complex numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+TURN = 2 * math.pi
+"""Radians in one full turn."""
+
+
+def join(real: Tensor, imag: Tensor) -> Tensor:
+    """`real + i·imag`.
+
+    Shape: two (..., D) -> (..., 2·D)
+    """
+    if real.shape != imag.shape:
+        raise ValueError(
+            "real and imag must have the same shape, "
+            f"got {tuple(real.shape)} and {tuple(imag.shape)}"
+        )
+    return torch.cat([real, imag], dim=-1)
+
+
+def split(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The real and the imaginary part, as views.
+
+    Shape: (..., 2·D) -> two (..., D)
+    """
+    dim = width(z)
+    real, imag = z.split(dim, dim=-1)
+    return real, imag
+
+
+def width(z: Tensor) -> int:
+    """The number D of complex components of a tensor (..., 2·D)."""
+    if z.dim() == 0 or z.shape[-1] % 2:
+        raise ValueError(
+            "a complex tensor is [real | imag] and needs an even last dimension, "
+            f"got shape {tuple(z.shape)}"
+        )
+    return z.shape[-1] // 2
+
+
+def real(z: Tensor) -> Tensor:
+    """Real part. Shape: (..., 2·D) -> (..., D)"""
+    return split(z)[0]
+
+
+def imag(z: Tensor) -> Tensor:
+    """Imaginary part. Shape: (..., 2·D) -> (..., D)"""
+    return split(z)[1]
+
+
+def conj(z: Tensor) -> Tensor:
+    """Complex conjugate. Shape: (..., 2·D) -> (..., 2·D)"""
+    x, y = split(z)
+    return join(x, -y)
+
+
+def rotate(z: Tensor) -> Tensor:
+    """`i·z`, a turn by 90 degrees. Shape: (..., 2·D) -> (..., 2·D)"""
+    x, y = split(z)
+    return join(-y, x)
+
+
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """The product `a·b`, component by component.
+
+    Shape: two tensors that broadcast to (..., 2·D) -> (..., 2·D)
+    """
+    (x, y), (u, v) = split(a), split(b)
+    return join(x * u - y * v, x * v + y * u)
+
+
+def scale(z: Tensor, factor: Tensor) -> Tensor:
+    """`factor·z` for a real factor; either side may broadcast.
+
+    Shape: (..., 2·D), (..., D) or (..., 1) -> (..., 2·D)
+    """
+    x, y = split(z)
+    return join(factor * x, factor * y)
+
+
+class _Phasor(torch.autograd.Function):
+    """cos and sin are each other's derivatives: the backward pass reuses the forward's values."""
+
+    @staticmethod
+    def forward(phase: Tensor) -> Tensor:
+        return join(torch.cos(phase), torch.sin(phase))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (z,) = ctx.saved_tensors
+        (cos, sin), (grad_cos, grad_sin) = split(z), split(grad)
+        return grad_sin * cos - grad_cos * sin
+
+
+def phasor(phase: Tensor) -> Tensor:
+    """`e^{i·phase}`, the point of the unit circle at an angle.
+
+    Shape: (..., D) -> (..., 2·D)
+    """
+    return _Phasor.apply(phase)
+
+
+def magnitude(z: Tensor) -> Tensor:
+    """`|z|`, with gradient 0 where z is exactly 0 (as padding is) instead of NaN.
+
+    Shape: (..., 2·D) -> (..., D)
+    """
+    x, y = split(z)
+    return hypot(x, y)
+
+
+def hypot(x: Tensor, y: Tensor) -> Tensor:
+    """sqrt(x² + y²) with gradient 0 at the origin. Shape: two (...) -> (...)"""
+    square = x * x + y * y
+    zero = square == 0
+    return torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, square)))
+
+
+def concat(tensors: Sequence[Tensor]) -> Tensor:
+    """Vectors one after the other: all real parts, then all imaginary ones.
+
+    Shape: (..., 2·D₁), (..., 2·D₂), … -> (..., 2·(D₁ + D₂ + …))
+    """
+    parts = [split(z) for z in tensors]
+    return torch.cat([x for x, _ in parts] + [y for _, y in parts], dim=-1)
+
+
+def block(a: Tensor, b: Tensor, n_stacked: int = 1) -> Tensor:
+    """The real matrix `[[A, −B], [B, A]]` that multiplies a `[real | imag]` column by `A + i·B`.
+
+    With `n_stacked` matrices one below the other (the gates of an LSTM) each gets its own block;
+    trailing dimensions (a convolution's kernel) ride along.
+
+    Shape: two (n·out, in, ...) -> (n·2·out, 2·in, ...)
+    """
+    a, b = (m.unflatten(0, (n_stacked, -1)) for m in (a, b))
+    return torch.cat([torch.cat([a, -b], dim=2), torch.cat([b, a], dim=2)], dim=1).flatten(0, 1)
+
+
+def split_heads(z: Tensor, n_heads: int) -> Tensor:
+    """Cut the width into heads, each of them in `[real | imag]` layout.
+
+    Shape: (B, L, 2·H·d) -> (B, H, L, 2·d)
+    """
+    parts = z.unflatten(-1, (2, n_heads, width(z) // n_heads))
+    return parts.permute(0, 3, 1, 2, 4).flatten(-2)
+
+
+def merge_heads(z: Tensor) -> Tensor:
+    """The inverse of `split_heads`. Shape: (B, H, L, 2·d) -> (B, L, 2·H·d)"""
+    return z.unflatten(-1, (2, width(z))).permute(0, 2, 3, 1, 4).flatten(-3)
+
+
+def to_complex(z: Tensor) -> Tensor:
+    """To torch's own complex dtype. Shape: (..., 2·D) real -> (..., D) complex"""
+    x, y = split(z)
+    return torch.complex(x.contiguous(), y.contiguous())
+
+
+def from_complex(z: Tensor) -> Tensor:
+    """From torch's own complex dtype. Shape: (..., D) complex -> (..., 2·D) real"""
+    if not z.is_complex():
+        raise ValueError(f"z must be of a complex dtype, got {z.dtype}")
+    return join(z.real, z.imag)

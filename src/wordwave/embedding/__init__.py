@@ -1,0 +1,50 @@
+"""Embeddings by name, all called alike: `embedding(ids, positions=None)`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from wordwave.embedding.positional import (
+    ComplexEmbedding,
+    LearnedPositionEmbedding,
+    SinusoidalPositionEmbedding,
+    WordEmbedding,
+)
+from wordwave.embedding.wave import WaveEmbedding
+
+EMBEDDINGS: dict[str, Callable[..., nn.Module]] = {
+    "none": WordEmbedding,
+    "pe": LearnedPositionEmbedding,
+    "tpe": SinusoidalPositionEmbedding,
+    "complex-vanilla": ComplexEmbedding,
+    "complex-order": WaveEmbedding,
+}
+"""The kinds the paper compares, under its own names."""
+
+
+def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> nn.Module:
+    """An embedding of one of the kinds in `EMBEDDINGS`; the options are those of its class.
+
+    Its `field` says whether the output is real (..., L, D) or complex (..., L, 2·D), and `out_dim`
+    how wide it is.
+    """
+    if kind not in EMBEDDINGS:
+        near = difflib.get_close_matches(str(kind), EMBEDDINGS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"kind must be one of {', '.join(EMBEDDINGS)}, got {kind!r}{hint}")
+    return EMBEDDINGS[kind](vocab_size, dim, **options)
+
+
+__all__ = [
+    "EMBEDDINGS",
+    "ComplexEmbedding",
+    "LearnedPositionEmbedding",
+    "SinusoidalPositionEmbedding",
+    "WaveEmbedding",
+    "WordEmbedding",
+    "build_embedding",
+]

@@ -1,0 +1,146 @@
+"""The embeddings the paper compares with, behind the interface of `WaveEmbedding`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+from wordwave.embedding.frequency import angle, sinusoidal
+from wordwave.embedding.inputs import check_ids, check_sizes, count_positions, is_word
+from wordwave.embedding.table import Table
+
+
+class WordEmbedding(nn.Module):
+    """`none`: a vector per word, blind to position; the base of those that add one (Eq. 1).
+
+    Args:
+        vocab_size: number V of words.
+        dim: real width D of the output.
+        padding_idx: the id that embeds to exactly 0 and is never trained, or `None`.
+        vectors: pretrained vectors (V, D); by default drawn from N(0, 1).
+        freeze_vectors: keep the word vectors as they start.
+        sparse: row-sparse gradients.
+    """
+
+    field = "real"
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        padding_idx: int | None = 0,
+        vectors: Tensor | None = None,
+        freeze_vectors: bool = False,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__()
+        check_sizes(vocab_size, dim, padding_idx)
+        if vectors is not None and vectors.shape != (vocab_size, dim):
+            raise ValueError(
+                f"vectors must have shape {(vocab_size, dim)}, got {tuple(vectors.shape)}"
+            )
+        self.vocab_size, self.dim, self.out_dim = vocab_size, dim, dim
+        self.padding_idx = padding_idx
+        self.words = Table(
+            torch.randn(vocab_size, dim) if vectors is None else vectors,
+            vocab_size=vocab_size,
+            padding_idx=padding_idx,
+            sparse=sparse,
+            frozen=freeze_vectors,
+        )
+
+    def forward(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
+        """Embed words at positions, by default 1 … L.
+
+        Shape: ids (..., L) integers, positions broadcastable to ids -> (..., L, D)
+        """
+        check_ids(ids, self.vocab_size)
+        words = self.words(ids)
+        place = self.place(count_positions(ids, positions))
+        if place is None:
+            return words
+        word = is_word(ids, self.padding_idx)
+        return words + place if word is None else (words + place) * word
+
+    def place(self, position: Tensor) -> Tensor | None:
+        """What a position adds to a word. Shape: (..., L, 1) -> (..., L, D)"""
+        return None
+
+
+class LearnedPositionEmbedding(WordEmbedding):
+    """`pe`: a learned vector for each position up to `max_length` is added to the word's."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        max_length: int = 512,
+        position_scale: float = 1.0,
+        **options: object,
+    ) -> None:
+        super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
+        self.max_length = max_length
+        self.places = nn.Parameter(torch.randn(max_length + 1, dim) * position_scale)
+
+    def place(self, position: Tensor) -> Tensor:
+        index = position.squeeze(-1)
+        if index.is_floating_point():
+            raise ValueError(f"positions must be integers for 'pe', got {index.dtype}")
+        if not torch.compiler.is_compiling() and index.numel():
+            low, high = (int(v) for v in torch.aminmax(index))
+            if low < 0 or high > self.max_length:
+                raise ValueError(
+                    f"positions must be in [0, max_length={self.max_length}] for 'pe', got "
+                    f"{low if low < 0 else high}; build it with a larger max_length"
+                )
+        return nn.functional.embedding(index, self.places)
+
+
+class SinusoidalPositionEmbedding(WordEmbedding):
+    """`tpe`: PE_2k = sin(ω_k·pos), PE_2k+1 = cos(ω_k·pos), ω_k = 10000^(−2k/D), is added.
+
+    These are the imaginary and real parts of a word-shared wave of amplitude 1 (App. A).
+    """
+
+    frequencies: Tensor
+
+    def __init__(
+        self, vocab_size: int, dim: int, *, position_scale: float = 1.0, **options: object
+    ) -> None:
+        if dim % 2:
+            raise ValueError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
+        super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
+        self.position_scale = position_scale
+        self.register_buffer("frequencies", sinusoidal(dim // 2), persistent=False)
+
+    def place(self, position: Tensor) -> Tensor:
+        wave = cx.phasor(angle(self.frequencies, position))
+        pairs = torch.stack([cx.imag(wave), cx.real(wave)], dim=-1).flatten(-2)
+        return (self.position_scale * pairs).to(self.words.weight.dtype)
+
+
+class ComplexEmbedding(WordEmbedding):
+    """`complex-vanilla`: r_j·e^{iθ_j}, a complex vector per word without a position.
+
+    Args: as `WordEmbedding`, with `vectors` for the amplitude; θ starts uniform in [−π, π].
+    """
+
+    field = "complex"
+
+    def __init__(self, vocab_size: int, dim: int, **options: object) -> None:
+        super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
+        self.out_dim = 2 * dim
+        self.phase = Table(
+            torch.empty(vocab_size, dim).uniform_(-torch.pi, torch.pi),
+            vocab_size=vocab_size,
+            padding_idx=self.padding_idx,
+            sparse=self.words.sparse,
+        )
+
+    def forward(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
+        """Shape: ids (..., L) integers, positions accepted and ignored -> (..., L, 2·D)"""
+        words = super().forward(ids, positions)
+        return cx.scale(cx.phasor(self.phase(ids)), words)

@@ -1,0 +1,193 @@
+"""The wave embedding of Wang et al. (ICLR 2020): a word is a wave over positions."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+from wordwave.embedding.frequency import FrequencyInit, angle, initial_frequencies
+from wordwave.embedding.inputs import check_ids, check_sizes, count_positions, is_word
+from wordwave.embedding.kernel import SHORT, wave_rows
+from wordwave.embedding.table import Share, Table, check_share
+
+STARTING_DAMPING = -6.0  # softplus(−6) = 0.0025: a wave keeps 90% of its height over 40 words
+
+
+class WaveEmbedding(nn.Module):
+    """g_j(pos) = r_j · e^{i(ω_j·pos + θ_j)} (Eq. 5): amplitude is meaning, phase is place.
+
+    The output is an ordinary real tensor, real parts first, so it goes into any network as it is.
+
+    Args:
+        vocab_size: number V of words.
+        dim: number D of complex dimensions; the output is 2·D wide.
+        share_frequency, share_amplitude, share_phase: `None` for a value per word and dimension,
+            `"word"` for one per dimension shared by all words, `"dim"` for one per word.
+        phase: learn an initial phase θ.
+        damping: learn r₁ ≤ 1 too, the general solution r·r₁^pos·e^{i(ω·pos + θ)} of Claim 1.
+            With the frequency it forms the one complex number z₁, so it is shared as ω is.
+        padding_idx: the id that embeds to exactly 0 and is never trained, or `None`.
+        frequency_init: `"sinusoidal"` (10000^(−k/D)), `"log-spaced"`, `"log-uniform"`, `"uniform"`
+            or a tensor that broadcasts to the table.
+        frequency_range: (low, high) of the last three kinds.
+        vectors: pretrained word vectors (V, D) as amplitudes; by default drawn from N(0, 1).
+        freeze_vectors, freeze_frequency: keep these as they start.
+        sparse: row-sparse gradients, for an optimiser that updates only the rows a batch touched.
+    """
+
+    field = "complex"
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        share_frequency: Share = None,
+        share_amplitude: Share = None,
+        share_phase: Share = None,
+        phase: bool = False,
+        damping: bool = False,
+        padding_idx: int | None = 0,
+        frequency_init: FrequencyInit | Tensor = "sinusoidal",
+        frequency_range: tuple[float, float] | None = None,
+        vectors: Tensor | None = None,
+        freeze_vectors: bool = False,
+        freeze_frequency: bool = False,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__()
+        check_sizes(vocab_size, dim, padding_idx)
+        self.vocab_size, self.dim, self.out_dim = vocab_size, dim, 2 * dim
+        self.padding_idx, self.sparse = padding_idx, sparse
+
+        def table(values: Tensor, share: Share, *, frozen: bool = False) -> Table:
+            return Table(
+                values,
+                vocab_size=vocab_size,
+                share=share,
+                padding_idx=padding_idx,
+                sparse=sparse,
+                frozen=frozen,
+            )
+
+        def shape(name: str, share: Share) -> tuple[int, int]:
+            check_share(name, share)
+            return Table.shape(vocab_size, dim, share)
+
+        amplitude = torch.randn(shape("share_amplitude", share_amplitude))
+        if vectors is not None:
+            amplitude = _check_vectors(vectors, amplitude.shape)
+        frequency = initial_frequencies(
+            shape("share_frequency", share_frequency), frequency_init, limits=frequency_range
+        )
+        angles = torch.empty(shape("share_phase", share_phase)).uniform_(-torch.pi, torch.pi)
+        self.amplitude = table(amplitude, share_amplitude, frozen=freeze_vectors)
+        self.frequency = table(frequency, share_frequency, frozen=freeze_frequency)
+        self.phase = table(angles, share_phase) if phase else None
+        self.damping = (
+            table(torch.full_like(frequency, STARTING_DAMPING), share_frequency)
+            if damping
+            else None
+        )
+
+    def forward(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
+        """Embed words at positions, by default 1 … L.
+
+        Shape: ids (..., L) integers, positions broadcastable to ids -> (..., L, 2·D)
+        """
+        check_ids(ids, self.vocab_size)
+        position = count_positions(ids, positions)
+        if self._is_plain_cpu(ids):
+            return wave_rows(
+                ids,
+                self.amplitude.weight,
+                self.frequency.weight,
+                None if self.phase is None else self.phase.weight,
+                position,
+                short=positions is None and ids.shape[-1] <= SHORT,
+                padding_idx=self.padding_idx,
+                sparse=self.sparse,
+            )
+        return self.formula(ids, position)
+
+    def formula(self, ids: Tensor, position: Tensor) -> Tensor:
+        """The definition, term by term: what the fast path is tested against and graphs trace.
+
+        Shape: ids (..., L), position broadcastable to (..., L, 1) -> (..., L, 2·D)
+        """
+        turning = angle(self.frequency(ids), position)
+        if self.phase is not None:
+            turning = turning + self.phase(ids)
+        amplitude = self.amplitude(ids)
+        if self.damping is not None:
+            amplitude = amplitude * self._decay(ids, position)
+        word = is_word(ids, self.padding_idx)
+        if word is not None and not self.amplitude.per_word:
+            amplitude = amplitude * word
+        z = cx.scale(cx.phasor(turning).to(amplitude.dtype), amplitude)
+        return z.expand(*ids.shape, self.out_dim)
+
+    def shift(self, ids: Tensor, z: Tensor, n: Tensor | int) -> Tensor:
+        """Move embedded words by n places (Property 1): w(n)·z, w(n) = (r₁·e^{iω})^n.
+
+        Neither the position nor the amplitude is looked at: z alone carries them.
+
+        Shape: ids (..., L), z (..., L, 2·D), n broadcastable to ids -> (..., L, 2·D)
+        """
+        check_ids(ids, self.vocab_size)
+        if z.shape != (*ids.shape, self.out_dim):
+            raise ValueError(
+                f"z must have the shape of ids and a width of {self.out_dim}, "
+                f"{(*ids.shape, self.out_dim)}, got {tuple(z.shape)}"
+            )
+        offset = count_positions(ids, n)
+        witness = cx.phasor(angle(self.frequency(ids), offset)).to(z.dtype)
+        if self.damping is not None:
+            witness = cx.scale(witness, self._decay(ids, offset))
+        return cx.multiply(z, witness)
+
+    @torch.no_grad()
+    def sensitivity(self) -> Tensor:
+        """δ_j, the mean |ω_j,d| over dimensions (App. D): how much a word cares where it stands.
+
+        Shape: (V,)
+        """
+        delta = self.frequency.full().abs().mean(dim=1)
+        if self.padding_idx is not None:
+            delta = delta.clone()
+            delta[self.padding_idx] = 0
+        return delta
+
+    @torch.no_grad()
+    def period(self) -> Tensor:
+        """2π/|ω|: after how many places a wave repeats, infinite for ω = 0. Shape: (V, D)"""
+        return cx.TURN / self.frequency.full().abs().expand(self.vocab_size, self.dim)
+
+    def _decay(self, ids: Tensor, position: Tensor) -> Tensor:
+        """r₁^pos = e^{−softplus(ρ)·pos}, so that r₁ ≤ 1 whatever ρ is."""
+        assert self.damping is not None
+        return torch.exp(-F.softplus(self.damping(ids)) * position)
+
+    def _is_plain_cpu(self, ids: Tensor) -> bool:
+        """Whether `wave_rows` serves: full tables in float32, eager, on the CPU."""
+        tables = [t for t in (self.amplitude, self.frequency, self.phase) if t is not None]
+        return (
+            not torch.compiler.is_compiling()
+            and self.damping is None
+            and ids.device.type == "cpu"
+            and all(t.share is None and t.weight.dtype == torch.float32 for t in tables)
+        )
+
+    def extra_repr(self) -> str:
+        return f"{self.vocab_size}, {self.dim}, padding_idx={self.padding_idx}"
+
+
+def _check_vectors(vectors: Tensor, shape: torch.Size) -> Tensor:
+    if vectors.shape != shape:
+        raise ValueError(
+            f"vectors must have the shape of the amplitude table {tuple(shape)}, "
+            f"got {tuple(vectors.shape)}"
+        )
+    return vectors.to(torch.get_default_dtype())

@@ -1,0 +1,29 @@
+"""Layers over the real or the complex field, each written once: `field="real" | "complex"`.
+
+Widths are counted in numbers of the field; a complex tensor is `[real | imag]` (see
+`wordwave.complex`). All layers take sequences as (B, L, width).
+"""
+
+from wordwave.layers.attention import Memory, MultiHeadAttention, Score
+from wordwave.layers.conv import Conv1d
+from wordwave.layers.linear import FeedForward, Linear
+from wordwave.layers.norm import BatchNorm, Dropout, LayerNorm
+from wordwave.layers.recurrent import LSTM, RNN, word_mask
+from wordwave.layers.weight import Field, Sharing
+
+__all__ = [
+    "LSTM",
+    "RNN",
+    "BatchNorm",
+    "Conv1d",
+    "Dropout",
+    "FeedForward",
+    "Field",
+    "LayerNorm",
+    "Linear",
+    "Memory",
+    "MultiHeadAttention",
+    "Score",
+    "Sharing",
+    "word_mask",
+]

@@ -1,0 +1,176 @@
+"""Multi-head attention over either field (App. B, Eq. 13-14).
+
+With heads in `[real | imag]` layout, Re(q·k†) is the plain dot product of two real vectors, and
+Im(q·k†) is the same with the key turned by 90 degrees: real kernels serve both scores.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+from wordwave.layers.linear import Linear
+from wordwave.layers.weight import Field, Sharing, check_width, n_parts
+
+Score = Literal["magnitude", "real"]
+"""How a complex product z = q·k† becomes a score: |z| (the paper) or Re z."""
+
+TINY = 1e-12  # keeps the slope of |z| finite at z = 0
+
+
+class Memory(NamedTuple):
+    """The keys and values of the words read so far. Shape: two (B, H, M, parts·d)"""
+
+    keys: Tensor
+    values: Tensor
+
+
+class MultiHeadAttention(nn.Module):
+    """Each query is answered by a mean of values, weighted by softmax of q·k† / sqrt(d).
+
+    Args:
+        dim: width D, in complex numbers if the field is complex.
+        n_heads: H; D must be a multiple of it, d = D/H.
+        score: `"magnitude"` or `"real"`, see `Score`.
+        dropout: share of attention weights dropped in training.
+        field, share, bias: as in `Linear`.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_heads: int,
+        *,
+        field: Field = "complex",
+        share: Sharing = "none",
+        score: Score = "magnitude",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if n_heads < 1 or dim % n_heads:
+            raise ValueError(f"dim must be a multiple of n_heads, got dim={dim}, n_heads={n_heads}")
+        if score not in get_args(Score):
+            raise ValueError(f"score must be 'magnitude' or 'real', got {score!r}")
+        self.dim, self.n_heads, self.score, self.dropout = dim, n_heads, score, dropout
+        self.field: Field = field
+        self.n_parts = n_parts(field)
+
+        def linear() -> Linear:
+            return Linear(dim, dim, field=field, share=share, bias=bias)
+
+        self.to_query, self.to_key, self.to_value, self.to_out = (linear() for _ in range(4))
+
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """Attend from x to itself, or to a `source` (cross-attention).
+
+        Shape:
+            x: (B, L, parts·D), source: (B, M, parts·D).
+            mask: (B, M) bool, true where a key is a word and false where it is padding.
+            causal: a query sees no key after its own place, the last query the last key.
+            returns: (B, L, parts·D); only the output's bias where there is nothing to attend to.
+        """
+        return self.answer(x, self.read(x if source is None else source), mask=mask, causal=causal)
+
+    def read(self, source: Tensor, past: Memory | None = None) -> Memory:
+        """Keys and values of a source, after those of the past: decode with one word a step.
+
+        Shape: (B, M, parts·D)
+        """
+        check_width("source", source, self.dim, self.field)
+        _check_batched("source", source)
+        keys = self._split_heads(self.to_key(source))
+        values = self._split_heads(self.to_value(source))
+        if past is None:
+            return Memory(keys, values)
+        return Memory(torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
+
+    def answer(
+        self, x: Tensor, memory: Memory, *, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """Attend from x to what was read. Shape: (B, L, parts·D) -> (B, L, parts·D)"""
+        check_width("x", x, self.dim, self.field)
+        _check_batched("x", x)
+        queries = self._split_heads(self.to_query(x))
+        if queries.shape[0] != memory.keys.shape[0]:
+            raise ValueError(
+                f"x and the source must have the same batch size, "
+                f"got {queries.shape[0]} and {memory.keys.shape[0]}"
+            )
+        allowed = _allowed(queries, memory.keys, mask, causal)
+        heads = self._attend(queries, memory, allowed)
+        return self.to_out(self._merge_heads(heads))
+
+    def _attend(self, queries: Tensor, memory: Memory, allowed: Tensor | None) -> Tensor:
+        scale = 1 / math.sqrt(self.dim // self.n_heads)
+        dropout = self.dropout if self.training else 0.0
+        if self.score == "real":
+            return F.scaled_dot_product_attention(
+                queries, memory.keys, memory.values, allowed, dropout, scale=scale
+            )
+        scores = self._magnitude(queries, memory.keys) * scale
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -math.inf)
+        weights = torch.softmax(scores, dim=-1)
+        if allowed is not None:
+            weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0)
+        return F.dropout(weights, dropout) @ memory.values
+
+    def _magnitude(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """|q·k†|. Shape: (B, H, L, parts·d), (B, H, M, parts·d) -> (B, H, L, M)"""
+        real = queries @ keys.mT
+        if self.field == "real":
+            return real.abs()
+        imag = queries @ cx.rotate(keys).mT
+        return torch.sqrt(real * real + imag * imag + TINY)
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        if self.field == "complex":
+            return cx.split_heads(x, self.n_heads)
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+    def _merge_heads(self, heads: Tensor) -> Tensor:
+        if self.field == "complex":
+            return cx.merge_heads(heads)
+        return heads.transpose(1, 2).flatten(-2)
+
+    def extra_repr(self) -> str:
+        return f"{self.dim}, n_heads={self.n_heads}, field={self.field!r}, score={self.score!r}"
+
+
+def _check_batched(name: str, x: Tensor) -> None:
+    if x.dim() != 3:
+        raise ValueError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
+
+
+def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
+    """Which query may see which key, or None for all.
+
+    Shape: (B, H, L, parts·d), (B, H, M, parts·d), mask (B, M) -> broadcastable to (B, H, L, M)
+    """
+    n, length = keys.shape[0], keys.shape[2]
+    allowed = None
+    if causal:
+        ones = torch.ones(queries.shape[2], length, dtype=torch.bool, device=keys.device)
+        allowed = ones.tril(length - queries.shape[2])
+    if mask is not None:
+        if mask.dtype != torch.bool or mask.shape != (n, length):
+            raise ValueError(
+                f"mask must be bool of shape {(n, length)}, true where a key is a word, "
+                f"got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
+        words = mask[:, None, None, :]
+        allowed = words if allowed is None else words & allowed
+    return allowed

@@ -1,0 +1,67 @@
+"""Convolution over positions (App. B)."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave.layers.weight import Bias, Field, Sharing, Weight, check_at_least_one, check_width
+
+
+class Conv1d(nn.Module):
+    """Convolution along L over a field; narrow by default: L − k + 1 positions come out.
+
+    Args:
+        in_dim, out_dim: widths, in complex numbers if the field is complex.
+        kernel_size: how many neighbouring words k one output sees.
+        padding: zeros put at either end.
+        field, share, bias: as in `Linear`.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        kernel_size: int,
+        *,
+        padding: int = 0,
+        field: Field = "complex",
+        share: Sharing = "none",
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        check_at_least_one(kernel_size=kernel_size)
+        self.in_dim, self.out_dim, self.kernel_size = in_dim, out_dim, kernel_size
+        self.padding = padding
+        self.field: Field = field
+        self.weight = Weight(out_dim, in_dim, kernel_size, field=field, share=share)
+        self.bias = Bias(out_dim, field=field, share=share) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (B, L, parts·in) -> (B, L + 2·padding − k + 1, parts·out)"""
+        check_width("x", x, self.in_dim, self.field)
+        if x.dim() != 3 or x.shape[1] + 2 * self.padding < self.kernel_size:
+            raise ValueError(
+                f"x must be (B, L, width) with L + 2·padding >= kernel_size={self.kernel_size}, "
+                f"got shape {tuple(x.shape)} and padding={self.padding}"
+            )
+        bias = None if self.bias is None else self.bias()
+        if not self.weight.acts_per_part:
+            return self._convolve(x, self.weight(), bias)
+        # The two parts are two sentences under one real kernel.
+        parts = self.weight.prepare(x).unflatten(-1, (2, self.in_dim)).transpose(1, 2)
+        y = self._convolve(parts.flatten(0, 1), self.weight.a, None)
+        y = y.unflatten(0, (-1, 2)).transpose(1, 2).flatten(-2)
+        return y if bias is None else y + bias
+
+    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        # (B, L, C) seen as an image of height 1 is already in channels-last memory order.
+        image = x.transpose(1, 2).unsqueeze(2)
+        y = F.conv2d(image, weight.unsqueeze(2), bias, padding=(0, self.padding))
+        return y.squeeze(2).transpose(1, 2)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_dim}, {self.out_dim}, kernel_size={self.kernel_size}, "
+            f"field={self.field!r}, share={self.weight.share!r}"
+        )

@@ -1,0 +1,80 @@
+"""Dense layers (App. B, Eq. 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave.layers.norm import Dropout
+from wordwave.layers.weight import Bias, Field, Sharing, Weight, check_width
+
+
+class Linear(nn.Module):
+    """W·z + b over a field: one matrix product, complex or not.
+
+    Args:
+        in_dim, out_dim: widths, in complex numbers if the field is complex.
+        field: `"complex"` or `"real"`.
+        share: how the parts of a complex weight are bound, see `Sharing`.
+        bias: add one.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        field: Field = "complex",
+        share: Sharing = "none",
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.in_dim, self.out_dim = in_dim, out_dim
+        self.field: Field = field
+        self.weight = Weight(out_dim, in_dim, field=field, share=share)
+        self.bias = Bias(out_dim, field=field, share=share) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (..., parts·in) -> (..., parts·out)"""
+        check_width("x", x, self.in_dim, self.field)
+        bias = None if self.bias is None else self.bias()
+        if not self.weight.acts_per_part:
+            return F.linear(x, self.weight(), bias)
+        parts = self.weight.prepare(x).unflatten(-1, (2, self.in_dim))
+        y = F.linear(parts, self.weight.a).flatten(-2)
+        return y if bias is None else y + bias
+
+    def extra_repr(self) -> str:
+        return f"{self.in_dim}, {self.out_dim}, field={self.field!r}, share={self.weight.share!r}"
+
+
+class FeedForward(nn.Module):
+    """The position-wise layer of a Transformer: widen, activate each part, narrow.
+
+    Args:
+        dim, hidden_dim: widths outside and inside.
+        activation: an elementwise function, so that each part is activated by itself.
+        dropout: share of hidden units dropped in training.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden_dim: int,
+        *,
+        field: Field = "complex",
+        share: Sharing = "none",
+        activation: Callable[[Tensor], Tensor] = F.relu,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.widen = Linear(dim, hidden_dim, field=field, share=share)
+        self.narrow = Linear(hidden_dim, dim, field=field, share=share)
+        self.activation = activation
+        self.dropout = Dropout(dropout, field=field)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (..., parts·D) -> (..., parts·D)"""
+        return self.narrow(self.dropout(self.activation(self.widen(x))))

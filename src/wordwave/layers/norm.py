@@ -1,0 +1,102 @@
+"""Normalisation of each part by itself (App. B), and dropout of whole components."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave.layers.weight import Field, check_at_least_one, check_width, n_parts
+
+
+class LayerNorm(nn.Module):
+    """Each part of a vector brought to mean 0 and variance 1, then scaled and moved.
+
+    Normalising two halves apart is group normalisation with two groups, and torch has it fused.
+    """
+
+    def __init__(self, dim: int, *, field: Field = "complex", eps: float = 1e-5) -> None:
+        super().__init__()
+        check_at_least_one(dim=dim)
+        self.dim, self.eps, self.n_parts = dim, eps, n_parts(field)
+        self.field: Field = field
+        self.weight = nn.Parameter(torch.ones(self.n_parts * dim))
+        self.bias = nn.Parameter(torch.zeros(self.n_parts * dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (..., parts·D) -> (..., parts·D)"""
+        check_width("x", x, self.dim, self.field)
+        flat = x.reshape(-1, x.shape[-1])
+        return F.group_norm(flat, self.n_parts, self.weight, self.bias, self.eps).view(x.shape)
+
+
+class BatchNorm(nn.Module):
+    """Each unit of each part normalised over the words of the batch; padding does not count.
+
+    Args:
+        dim: width, in complex numbers if the field is complex.
+        momentum: weight of a new batch in the running mean and variance used in evaluation.
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(
+        self, dim: int, *, field: Field = "complex", eps: float = 1e-5, momentum: float = 0.1
+    ) -> None:
+        super().__init__()
+        check_at_least_one(dim=dim)
+        self.dim, self.eps, self.momentum = dim, eps, momentum
+        self.field: Field = field
+        width = n_parts(field) * dim
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("variance", torch.ones(width))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Shape: x (..., parts·D), mask (...) true where a word is -> (..., parts·D)"""
+        check_width("x", x, self.dim, self.field)
+        mean, variance = self._statistics(x, mask) if self.training else (self.mean, self.variance)
+        return (x - mean) * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias
+
+    def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        over = tuple(range(x.dim() - 1))
+        if mask is None:
+            mask = x.new_ones(x.shape[:-1])
+        elif mask.shape != x.shape[:-1]:
+            raise ValueError(f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}")
+        counted = mask.unsqueeze(-1).to(x.dtype)
+        n = counted.sum().clamp(min=1)
+        mean = (x * counted).sum(over) / n
+        variance = ((x - mean).square() * counted).sum(over) / n
+        with torch.no_grad():
+            unbiased = variance * n / (n - 1).clamp(min=1)
+            self.mean.lerp_(mean.to(self.mean.dtype), self.momentum)
+            self.variance.lerp_(unbiased.to(self.variance.dtype), self.momentum)
+        return mean, variance
+
+
+class Dropout(nn.Module):
+    """Drop whole components: a complex number goes with both its parts, or its phase would bend.
+
+    Args:
+        p: share dropped in training; what stays is scaled by 1/(1 − p).
+    """
+
+    def __init__(self, p: float, *, field: Field = "complex") -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"p must be in [0, 1), got {p}")
+        self.p, self.n_parts = p, n_parts(field)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (..., parts·D) -> (..., parts·D)"""
+        if not self.training or self.p == 0:
+            return x
+        parts = x.unflatten(-1, (self.n_parts, -1))
+        keep = F.dropout(parts.new_ones((*parts.shape[:-2], 1, parts.shape[-1])), self.p)
+        return (parts * keep).flatten(-2)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

@@ -1,0 +1,227 @@
+"""Recurrent layers (App. B, Eq. 11) on torch's fused real kernels.
+
+The activations and gates act on each part by itself, so a complex LSTM of H units is a real LSTM
+of 2·H units whose weights have the block structure of a complex matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+from wordwave.layers.norm import Dropout
+from wordwave.layers.weight import (
+    Bias,
+    Field,
+    Sharing,
+    Weight,
+    check_at_least_one,
+    check_width,
+    n_parts,
+)
+
+
+class _Direction(nn.Module):
+    """One layer run one way over a batch of sentences."""
+
+    def __init__(
+        self, in_dim: int, hidden_dim: int, *, n_gates: int, field: Field, share: Sharing
+    ) -> None:
+        super().__init__()
+
+        def weight(fan_in: int) -> Weight:
+            return Weight(hidden_dim, fan_in, field=field, share=share, n_stacked=n_gates)
+
+        self.from_input, self.from_hidden = weight(in_dim), weight(hidden_dim)
+        self.bias = Bias(hidden_dim, field=field, share=share, n_stacked=n_gates)
+
+    def real_weights(self) -> list[Tensor]:
+        """As the fused kernel takes them: two matrices and a bias for each."""
+        bias = self.bias()
+        return [self.from_input(), self.from_hidden(), bias, torch.zeros_like(bias)]
+
+
+class _Recurrent(nn.Module):
+    n_gates: int
+    n_states: int
+
+    def __init__(
+        self,
+        in_dim: int,
+        hidden_dim: int,
+        *,
+        n_layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        field: Field = "complex",
+        share: Sharing = "none",
+    ) -> None:
+        super().__init__()
+        check_at_least_one(in_dim=in_dim, hidden_dim=hidden_dim, n_layers=n_layers)
+        self.in_dim, self.hidden_dim, self.n_layers = in_dim, hidden_dim, n_layers
+        self.n_directions = 2 if bidirectional else 1
+        self.out_dim = self.n_directions * hidden_dim
+        self.field: Field = field
+        self.width = n_parts(field) * hidden_dim
+        self.dropout = Dropout(dropout, field=field)
+        self.directions = nn.ModuleList(
+            self._direction(in_dim if layer == 0 else self.out_dim, field, share)
+            for layer in range(n_layers)
+            for _ in range(self.n_directions)
+        )
+
+    def _direction(self, in_dim: int, field: Field, share: Sharing) -> _Direction:
+        return _Direction(in_dim, self.hidden_dim, n_gates=self.n_gates, field=field, share=share)
+
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, state: tuple[Tensor, ...] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Run over sentences; outputs beyond a sentence's length are 0 and its state is its last.
+
+        Shape:
+            x: (B, L, parts·in), lengths: (B,) or None for L each.
+            state: tensors (n_layers·n_directions, B, parts·H); h for RNN, h and c for LSTM.
+            returns: (B, L, parts·n_directions·H) and the state after the last word.
+        """
+        check_width("x", x, self.in_dim, self.field)
+        if x.dim() != 3:
+            raise ValueError(f"x must be (B, L, width), got shape {tuple(x.shape)}")
+        if lengths is not None:
+            _check_lengths(lengths, x)
+        if state is None:
+            state = (x.new_zeros(len(self.directions), x.shape[0], self.width),) * self.n_states
+        self._check_state(state, x.shape[0])
+        ends: list[tuple[Tensor, ...]] = []
+        for layer in range(self.n_layers):
+            ways: list[Tensor] = []
+            for _ in range(self.n_directions):
+                start = tuple(s[len(ends)].unsqueeze(0) for s in state)
+                backwards = len(ways) == 1
+                read = _reverse(x, lengths) if backwards else x
+                out, end = self._run(read, start, self.directions[len(ends)], lengths)
+                ways.append(_reverse(out, lengths) if backwards else out)
+                ends.append(end)
+            x = self._side_by_side(ways)
+            if lengths is not None:
+                x = x * word_mask(lengths, x.shape[1]).unsqueeze(-1)
+            if layer < self.n_layers - 1:
+                x = self.dropout(x)
+        return x, tuple(torch.cat(layers) for layers in zip(*ends, strict=True))
+
+    def _run(
+        self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """One layer one way, on the fused kernel."""
+        raise NotImplementedError
+
+    def _side_by_side(self, ways: list[Tensor]) -> Tensor:
+        if len(ways) == 1:
+            return ways[0]
+        return cx.concat(ways) if self.field == "complex" else torch.cat(ways, dim=-1)
+
+    def _check_state(self, state: tuple[Tensor, ...], n: int) -> None:
+        shape = (len(self.directions), n, self.width)
+        if len(state) != self.n_states or any(s.shape != shape for s in state):
+            got = [tuple(s.shape) for s in state]
+            raise ValueError(f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}")
+
+
+def _check_lengths(lengths: Tensor, x: Tensor) -> None:
+    if lengths.shape != x.shape[:1] or lengths.is_floating_point():
+        raise ValueError(
+            f"lengths must be {x.shape[0]} integers, one per sentence, "
+            f"got shape {tuple(lengths.shape)} of {lengths.dtype}"
+        )
+    if not torch.compiler.is_compiling() and lengths.numel():
+        low, high = (int(v) for v in torch.aminmax(lengths))
+        if low < 0 or high > x.shape[1]:
+            bad = low if low < 0 else high
+            raise ValueError(f"lengths must be in [0, L={x.shape[1]}], got {bad}")
+
+
+class RNN(_Recurrent):
+    """h_t = tanh(W·z_t + U·h_{t−1} + b), tanh of each part by itself (Eq. 11).
+
+    Args:
+        in_dim, hidden_dim: widths, in complex numbers if the field is complex.
+        n_layers: how many, one upon the other; `dropout` lies between them.
+        bidirectional: run from either end and put the two side by side.
+        field, share: as in `Linear`.
+    """
+
+    n_gates, n_states = 1, 1
+
+    def _run(
+        self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        weights = way.real_weights()
+        out, last = torch.rnn_tanh(x, start[0], weights, True, 1, 0.0, self.training, False, True)
+        return out, (last if lengths is None else _last_word(out, start[0], lengths),)
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory whose gates act on each part by itself.
+
+    Args: as `RNN`.
+    """
+
+    n_gates, n_states = 4, 2
+
+    def _direction(self, in_dim: int, field: Field, share: Sharing) -> _Direction:
+        way = super()._direction(in_dim, field, share)
+        nn.init.ones_(way.bias.c[1])  # the forget gate: remember, until training says otherwise
+        return way
+
+    def _run(
+        self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        weights = way.real_weights()
+        if lengths is not None:
+            x, weights[0] = _hold_cell_after(lengths, x, weights[0])
+        out, h, c = torch.lstm(x, start, weights, True, 1, 0.0, self.training, False, True)
+        return out, (h if lengths is None else _last_word(out, start[0], lengths), c)
+
+
+def _hold_cell_after(lengths: Tensor, x: Tensor, from_input: Tensor) -> tuple[Tensor, Tensor]:
+    """Keep each cell as it is once its sentence has ended.
+
+    The fused kernel knows no lengths. One more input, 1 on padding, shuts the input gate (−100)
+    and opens the forget gate (+100) there, so that c_t = c_{t−1} exactly.
+    """
+    gate = from_input.new_tensor([-100.0, 100.0, 0.0, 0.0])  # torch's order: i, f, g, o
+    column = gate.repeat_interleave(from_input.shape[0] // 4).unsqueeze(1)
+    ended = ~word_mask(lengths, x.shape[1])
+    x = x.masked_fill(ended.unsqueeze(-1), 0)
+    x = torch.cat([x, ended.unsqueeze(-1).to(x.dtype)], dim=-1)
+    return x, torch.cat([from_input, column], dim=1)
+
+
+def word_mask(lengths: Tensor, length: int) -> Tensor:
+    """True where a word is, false where padding is. Shape: (B,) -> (B, L)"""
+    return torch.arange(length, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def _last_word(out: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
+    """The output at each sentence's last word, the starting state for an empty one.
+
+    Shape: out (B, L, W), start (1, B, W), lengths (B,) -> (1, B, W)
+    """
+    index = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, out.shape[-1])
+    last = out.gather(1, index).transpose(0, 1)
+    return torch.where((lengths > 0).view(1, -1, 1), last, start)
+
+
+def _reverse(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sentence read from its last word to its first; padding stays where it is.
+
+    Shape: (B, L, W) -> (B, L, W)
+    """
+    if lengths is None:
+        return x.flip(1)
+    place = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    mirrored = lengths.unsqueeze(1) - 1 - place
+    order = torch.where(mirrored >= 0, mirrored, place)
+    return x.gather(1, order.unsqueeze(-1).expand_as(x))

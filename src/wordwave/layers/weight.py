@@ -1,0 +1,118 @@
+"""The weight of a layer over the real or the complex field.
+
+A complex layer is a real layer with a structured weight (App. B, Eq. 10): `A + i·B` acts on
+`[real | imag]` as the matrix `[[A, −B], [B, A]]`. So each layer of this package is written once,
+on torch's real kernels, and asks for a weight of the field it works over.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+
+Field = Literal["real", "complex"]
+Sharing = Literal["none", "real", "tied"]
+"""How the two parts of a complex weight `A + i·B` are bound: `"none"` A and B independent,
+`"real"` B = 0 (one real matrix for both parts), `"tied"` A = B (the paper's sharing)."""
+
+
+def check_field(field: str) -> None:
+    if field not in get_args(Field):
+        raise ValueError(f"field must be 'real' or 'complex', got {field!r}")
+
+
+def check_at_least_one(**values: int) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def n_parts(field: Field) -> int:
+    """Real numbers per component: 1 for the real field, 2 for the complex one."""
+    check_field(field)
+    return 2 if field == "complex" else 1
+
+
+def check_width(name: str, x: Tensor, dim: int, field: Field) -> None:
+    """Refuse a tensor that is not (..., dim) over the field."""
+    expected = n_parts(field) * dim
+    if x.dim() == 0 or x.shape[-1] != expected:
+        layout = f" (2 x {dim}, [real | imag])" if field == "complex" else ""
+        raise ValueError(
+            f"{name} must have a last dimension of {expected}{layout}, got shape {tuple(x.shape)}"
+        )
+
+
+class Weight(nn.Module):
+    """A (n_stacked·out, in, *kernel) weight over a field, drawn so that variance is kept.
+
+    Each real or imaginary part of the output has the variance of the parts of the input: entries
+    have variance 1/fan_in, halved where two of them meet in every output.
+    """
+
+    def __init__(
+        self,
+        out_dim: int,
+        in_dim: int,
+        *kernel: int,
+        field: Field,
+        share: Sharing = "none",
+        n_stacked: int = 1,
+    ) -> None:
+        super().__init__()
+        check_at_least_one(out_dim=out_dim, in_dim=in_dim)
+        check_field(field)
+        if share not in get_args(Sharing):
+            raise ValueError(f"share must be 'none', 'real' or 'tied', got {share!r}")
+        if field == "real" and share != "none":
+            raise ValueError(f"share={share!r} binds the parts of a complex weight; field is real")
+        self.field: Field = field
+        self.share, self.n_stacked = share, n_stacked
+        shape = (n_stacked * out_dim, in_dim, *kernel)
+        terms = 2 if field == "complex" and share != "real" else 1
+        bound = math.sqrt(3 / (terms * in_dim * math.prod(kernel)))
+        self.a = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+        self.b: nn.Parameter | None = None
+        if field == "complex" and share == "none":
+            self.b = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+
+    @property
+    def acts_per_part(self) -> bool:
+        """Whether the same real weight `a` acts on both parts, at half the cost of a block."""
+        return self.field == "complex" and self.share != "none"
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """What `a` is applied to where it acts per part: A = B is A·(1 + i), so (1 + i)·x."""
+        return x + cx.rotate(x) if self.share == "tied" else x
+
+    def forward(self) -> Tensor:
+        """The equivalent real weight.
+
+        Shape: (n_stacked·parts·out, parts·in, *kernel)
+        """
+        if self.field == "real":
+            return self.a
+        if self.share == "real":
+            return cx.block(self.a, torch.zeros_like(self.a), self.n_stacked)
+        return cx.block(self.a, self.a if self.b is None else self.b, self.n_stacked)
+
+
+class Bias(nn.Module):
+    """A bias over a field, starting at 0; `"tied"` gives both parts the same one (c = d)."""
+
+    def __init__(
+        self, out_dim: int, *, field: Field, share: Sharing = "none", n_stacked: int = 1
+    ) -> None:
+        super().__init__()
+        self.repeats = n_parts(field) if share == "tied" else 1
+        own = n_parts(field) // self.repeats
+        self.c = nn.Parameter(torch.zeros(n_stacked, own, out_dim))
+
+    def forward(self) -> Tensor:
+        """Shape: (n_stacked·parts·out,)"""
+        return self.c.expand(-1, self.repeats * self.c.shape[1], -1).flatten()
