@@ -114,7 +114,7 @@ def phasor(phase: Tensor) -> Tensor:
 
     Shape: (..., D) -> (..., 2·D)
     """
-    return _Phasor.apply(phase)
+    return _Phasor.apply(phase)  # type: ignore[no-untyped-call]
 
 
 def magnitude(z: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Readers of pretrained word vectors: word2vec binary, text (word2vec, fastText, GloVe) and `.npy`.
 
 Files are streamed and only the rows of wanted words are kept, so a 3 GB file needs little memory.
-Whatever is wrong with a file is one `ValueError` that names the file, the place and the rule.
+Whatever is wrong with a file is one `ValueError`: readers say where and what, `_opened` adds which
+file.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from io import BufferedReader
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from reprlib import repr as clipped
 from typing import Any, Literal, get_args
@@ -98,16 +99,16 @@ def read_vectors(
         raise ValueError(f"format must be one of {get_args(Format)}, got {format!r}")
     if dim is not None and dim < 1:
         raise ValueError(f"dim must be at least 1, got {dim}")
-    file = _File(Path(path))
-    kind = _format_by_ending(file.path) if format == "auto" else format
+    path = Path(path)
+    kind = _format_by_ending(path) if format == "auto" else format
     if words is not None and kind != "npy":
         raise ValueError(f"words= goes with an .npy matrix, '{path}' is read as {kind}")
-    kept = _Kept(file, None if vocabulary is None else frozenset(vocabulary))
-    if kind == "npy":
-        return _read_npy(file, _words_file(file.path, words), kept, dim)
-    read = _read_binary if kind == "word2vec-binary" else _read_text
-    with file.opened() as stream:
-        return read(file, stream, kept, dim)
+    kept = _Kept(None if vocabulary is None else frozenset(vocabulary))
+    with _opened(path, "vectors file") as stream:
+        if kind == "npy":
+            return _read_npy(path, _words_beside(path) if words is None else Path(words), kept, dim)
+        read = _read_binary if kind == "word2vec-binary" else _read_text
+        return read(stream, kept, dim)
 
 
 def _format_by_ending(path: Path) -> Format:
@@ -117,47 +118,42 @@ def _format_by_ending(path: Path) -> Format:
     return "npy" if name.endswith(".npy") else "text"
 
 
-@dataclass(frozen=True)
-class _File:
-    path: Path
-    role: str = "vectors file"
+@contextmanager
+def _opened(path: Path, role: str) -> Iterator[BufferedReader]:
+    """The unpacked bytes of a file. All that goes wrong while it is open names the file."""
+    if not path.is_file():
+        raise ValueError(f"{role} '{path}': no such file; check the path or fetch the file")
+    packed = path.name.lower().endswith(".gz")
+    raw: Any = gzip.GzipFile(path) if packed else path.open("rb", buffering=0)
+    with BufferedReader(raw, _CHUNK) as stream:
+        try:
+            if not stream.peek(1):
+                raise ValueError("byte 0: the file is empty; fetch it again")
+            yield stream
+        except (OSError, EOFError, zlib.error) as error:
+            place = f"{role} '{path}', byte {stream.tell()}"
+            raise ValueError(f"{place}: cannot be read ({error}); fetch it again") from None
+        except ValueError as error:
+            raise ValueError(f"{role} '{path}', {error}") from None
 
-    def __post_init__(self) -> None:
-        if not self.path.is_file():
-            raise ValueError(f"{self.role} '{self.path}': no such file; check the path or fetch it")
-        if not self.path.stat().st_size:
-            raise ValueError(f"{self.role} '{self.path}': the file is empty; fetch it again")
 
-    def error(self, place: str, problem: str) -> ValueError:
-        return ValueError(f"{self.role} '{self.path}', {place}: {problem}")
+def _lines(stream: BufferedReader) -> Iterator[bytes]:
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), 1):
+        if len(line) == _LONGEST_LINE:
+            raise ValueError(f"line {number}: longer than {_LONGEST_LINE} bytes; is this text?")
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
 
-    @contextmanager
-    def opened(self) -> Iterator[BufferedReader]:
-        """The unpacked bytes. A failure to read or unpack, even later on, becomes a ValueError."""
-        packed = self.path.name.lower().endswith(".gz")
-        raw: Any = gzip.open(self.path) if packed else self.path.open("rb", buffering=0)
-        with BufferedReader(raw, _CHUNK) as stream:
-            try:
-                yield stream
-            except (OSError, EOFError, zlib.error) as error:
-                problem = f"cannot be read or unpacked ({error}); fetch the file again"
-                raise self.error(f"byte {stream.tell()}", problem) from None
 
-    def lines(self, stream: BufferedReader) -> Iterator[bytes]:
-        for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), 1):
-            if len(line) == _LONGEST_LINE:
-                problem = f"longer than {_LONGEST_LINE} bytes; is this a text file?"
-                raise self.error(f"line {number}", problem)
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")
 
 
 class _Kept:
-    """The wanted rows of a file met so far; of a repeated word the first."""
+    """The wanted rows met so far; of a repeated word the first."""
 
-    def __init__(self, file: _File, wanted: frozenset[str] | None) -> None:
+    def __init__(self, wanted: frozenset[str] | None) -> None:
         self.wanted = wanted
         self._first_fields = {word.split(" ", 1)[0] for word in wanted or ()}
-        self._file = file
         self._words: dict[str, None] = {}
         self._rows = bytearray()
 
@@ -171,11 +167,10 @@ class _Kept:
     def add(self, word: str, values: NDArray[Any], place: str) -> None:
         with np.errstate(over="ignore"):  # too large for float32 becomes infinite, reported below
             row = values.astype(np.float32)
-        if not np.isfinite(row).all():
-            bad = row[~np.isfinite(row)][0]
-            raise self._file.error(
-                place, f"expected finite numbers for {clipped(word)}, found {bad}"
-            )
+        finite = np.isfinite(row)
+        if not finite.all():
+            odd = values[~finite][0]
+            raise ValueError(f"{place}: expected finite numbers for {clipped(word)}, found {odd}")
         self._words[word] = None
         self._rows += row.tobytes()
 
@@ -184,32 +179,32 @@ class _Kept:
         return Vectors(list(self._words), torch.from_numpy(matrix))
 
 
-def _read_text(file: _File, stream: BufferedReader, kept: _Kept, dim: int | None) -> Vectors:
-    lines = file.lines(stream)
-    first = next(lines, b"")
+def _read_text(stream: BufferedReader, kept: _Kept, dim: int | None) -> Vectors:
+    lines = _lines(stream)
+    first = next(lines)
     if header := _HEADER.fullmatch(first):
-        count, dim = _announced(file, "line 1", header, dim)
+        count, dim = _announced(header, "line 1", dim)
     else:
         dim = dim or first.rstrip(b" ").count(b" ")
         lines = chain([first], lines)
     if b"\0" in first or not dim:
         found = clipped(_decoded(first))
-        raise file.error("line 1", f"expected a word and numbers, found {found}; is this text?")
+        raise ValueError(f"line 1: expected a word and its numbers, found {found}; is this text?")
     start, number = (2, 1) if header else (1, 0)
     for number, line in enumerate(lines, start):
         # The first row is parsed even if unwanted: a file of another kind must not pass as vectors.
         if number == start or kept.may_want(line):
-            word, values = _parsed(file, f"line {number}", line.rstrip(b" "), dim, kept.wanted)
+            word, values = _parsed(line.rstrip(b" "), f"line {number}", dim, kept.wanted)
             if kept.wants(word):
                 kept.add(word, values, f"line {number}")
     if header and number - 1 != count:
-        problem = f"the header announces {count} words, found {number - 1}; fetch the file again"
-        raise file.error(f"line {number}", problem)
+        rule = f"the header announces {count} words, found {number - 1}; fetch the file again"
+        raise ValueError(f"line {number}: {rule}")
     return kept.vectors(dim)
 
 
 def _parsed(
-    file: _File, place: str, line: bytes, dim: int, wanted: frozenset[str] | None
+    line: bytes, place: str, dim: int, wanted: frozenset[str] | None
 ) -> tuple[str, NDArray[np.float64]]:
     """The word of a text line and its numbers (dim,), split from the right: words may hold spaces.
 
@@ -223,24 +218,22 @@ def _parsed(
     if too_long or len(numbers) < dim:
         fields = line.split(b" ")
         found = len(list(takewhile(_NUMBER.fullmatch, reversed(fields[1:]))))
-        word = _decoded(b" ".join(fields[: len(fields) - found]))
-        problem = f"expected {dim} numbers after the word {clipped(word)}, found {found}"
-        raise file.error(place, problem)
+        shown = clipped(_decoded(b" ".join(fields[: len(fields) - found])))
+        raise ValueError(f"{place}: expected {dim} numbers after the word {shown}, found {found}")
     try:
         return word, np.array(list(map(float, numbers)))
     except ValueError:
         odd = clipped(_decoded(next(n for n in numbers if not _NUMBER.fullmatch(n))))
-        problem = f"expected {dim} numbers after the word {clipped(word)}, found {odd} among them"
-        raise file.error(place, problem) from None
+        rule = f"expected {dim} numbers after the word {clipped(word)}, found {odd} among them"
+        raise ValueError(f"{place}: {rule}") from None
 
 
-def _read_binary(file: _File, stream: BufferedReader, kept: _Kept, dim: int | None) -> Vectors:
+def _read_binary(stream: BufferedReader, kept: _Kept, dim: int | None) -> Vectors:
     line = stream.readline(64)
     header = _HEADER.fullmatch(line)
     if header is None:
-        found = clipped(_decoded(line))
-        raise file.error("byte 0", f"expected a header line 'count dim', found {found}")
-    count, dim = _announced(file, "byte 0", header, dim)
+        raise ValueError(f"byte 0: expected a header 'count dim', found {clipped(_decoded(line))}")
+    count, dim = _announced(header, "byte 0", dim)
     row_bytes = 4 * dim
     window, start, passed = b"", 0, len(line)  # `passed` bytes of the file lie before the window
     for index in range(1, count + 1):
@@ -249,78 +242,77 @@ def _read_binary(file: _File, stream: BufferedReader, kept: _Kept, dim: int | No
             window, start = window[start:] + stream.read(_CHUNK + row_bytes), 0
         space = window.find(b" ", start, start + _LONGEST_WORD)
         end = space + 1 + row_bytes
-        if space < 0 and len(window) - start >= _LONGEST_WORD:
-            problem = f"expected word {index} and a space, found none in {_LONGEST_WORD} bytes"
-            raise file.error(f"byte {passed + start}", problem)
-        word = _decoded(window[start : space if space > 0 else None].removeprefix(b"\n"))
         if space < 0 or end > len(window):
-            problem = (
-                f"the file ends inside word {index} of {count}, {clipped(word)}; fetch it again"
-            )
-            raise file.error(f"byte {passed + len(window)}", problem)
+            raise _broken_row(window[start:], passed + start, f"word {index} of {count}")
+        word = _decoded(window[start:space].removeprefix(b"\n"))
         if kept.wants(word):
             values = np.frombuffer(window, "<f4", dim, offset=space + 1)
             kept.add(word, values, f"byte {passed + space + 1}")
         start = end
     if window[start:] + stream.read(2) not in (b"", b"\n"):
-        problem = f"expected the end after the {count} words of the header, found more bytes"
-        raise file.error(f"byte {passed + start}", problem)
+        rule = f"the header announces {count} words, found more bytes after them"
+        raise ValueError(f"byte {passed + start}: {rule}")
     return kept.vectors(dim)
 
 
-def _announced(
-    file: _File, place: str, header: re.Match[bytes], dim: int | None
-) -> tuple[int, int]:
+def _broken_row(rest: bytes, offset: int, which: str) -> ValueError:
+    raw, space, _ = rest[:_LONGEST_WORD].removeprefix(b"\n").partition(b" ")
+    word = clipped(_decoded(raw))
+    if not space and len(rest) >= _LONGEST_WORD:
+        return ValueError(f"byte {offset}: expected {which} to end in a space, found {word}")
+    return ValueError(
+        f"byte {offset + len(rest)}: the file ends in {which}, {word}; fetch it again"
+    )
+
+
+def _announced(header: re.Match[bytes], place: str, dim: int | None) -> tuple[int, int]:
     """The number of words and the dimension in a header line."""
     count, announced = map(int, header.groups())
     if not count or not announced:
-        raise file.error(place, f"expected a header 'count dim' above 0, found {count} {announced}")
-    _check_dim(file, place, announced, dim)
+        raise ValueError(f"{place}: expected a count and a dim above 0, found {count} {announced}")
+    _check_dim(announced, place, dim)
     return count, announced
 
 
-def _check_dim(file: _File, place: str, found: int, expected: int | None) -> None:
+def _check_dim(found: int, place: str, expected: int | None) -> None:
     if expected not in (None, found):
-        raise file.error(place, f"expected vectors of dimension {expected}, found {found}")
+        raise ValueError(f"{place}: expected vectors of dimension {expected}, found {found}")
 
 
-def _read_npy(file: _File, words: _File, kept: _Kept, dim: int | None) -> Vectors:
-    matrix = _mapped_matrix(file)
-    _check_dim(file, "header", matrix.shape[1], dim)
+def _read_npy(path: Path, words: Path, kept: _Kept, dim: int | None) -> Vectors:
+    matrix = _mapped_matrix(path)
+    _check_dim(matrix.shape[1], "header", dim)
     number = 0
-    with words.opened() as stream:
-        for number, line in enumerate(words.lines(stream), 1):
-            if number <= len(matrix) and kept.wants(word := _decoded(line)):
-                kept.add(word, matrix[number - 1], f"row {number - 1}")
+    for number, word in enumerate(_words_of(words), 1):
+        if number <= len(matrix) and kept.wants(word):
+            kept.add(word, matrix[number - 1], f"row {number - 1}")
     if number != len(matrix):
-        problem = f"expected {len(matrix)} words, one a row of '{file.path}', found {number}"
-        raise words.error(f"line {number}", problem)
+        raise ValueError(f"header: {len(matrix)} rows, but {number} words in '{words}'")
     return kept.vectors(matrix.shape[1])
 
 
-def _mapped_matrix(file: _File) -> NDArray[Any]:
+def _mapped_matrix(path: Path) -> NDArray[Any]:
     try:
-        array = np.load(file.path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy's header parser lets SyntaxError, TokenError, ... through
-        raise file.error("header", f"expected an .npy matrix of floats, found {error}") from None
+        raise ValueError(f"header: expected an .npy matrix of floats, found {error}") from None
     if not isinstance(array, np.ndarray):
-        raise file.error("header", "expected an .npy matrix, found an .npz archive")
+        raise ValueError("header: expected an .npy matrix of floats, found an .npz archive")
     if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
-        found = f"{array.dtype} {array.shape}"
-        raise file.error("header", f"expected a float matrix (words, dim), found {found}")
-    return np.asarray(array)  # still mapped; rows of np.memmap itself are slow to take
+        found = f"{array.dtype} of shape {array.shape}"
+        raise ValueError(f"header: expected a matrix of floats (words, dim), found {found}")
+    return np.asarray(array)  # still mapped, and its rows are quicker to take than np.memmap's
 
 
-def _words_file(matrix: Path, words: str | os.PathLike[str] | None) -> _File:
-    if words is not None:
-        return _File(Path(words), "words file")
+def _words_of(path: Path) -> Iterator[str]:
+    with _opened(path, "words file") as stream:
+        yield from map(_decoded, _lines(stream))
+
+
+def _words_beside(matrix: Path) -> Path:
     stem = re.sub(r"(\.f(16|32))?\.npy$", "", matrix.name)
-    plain, packed = (matrix.with_name(f"{stem}.words.txt{ending}") for ending in ("", ".gz"))
-    if not plain.is_file() and not packed.is_file():
-        problem = f"neither '{plain.name}' nor '{packed.name}' lies beside it; pass words="
-        raise ValueError(f"vectors file '{matrix}': {problem}")
-    return _File(plain if plain.is_file() else packed, "words file")
-
-
-def _decoded(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace")
+    names = [f"{stem}.words.txt", f"{stem}.words.txt.gz"]
+    for name in names:
+        if matrix.with_name(name).is_file():
+            return matrix.with_name(name)
+    raise ValueError(f"words: expected one of {names} beside it, found none; pass words=")

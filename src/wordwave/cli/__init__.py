@@ -1,0 +1,24 @@
+"""The command line: one file a verb, torch imported only by the verb that runs."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run `wordwave VERB …`; a user's mistake ends in one line and exit code 2."""
+    try:
+        import tyro
+    except ModuleNotFoundError:
+        sys.exit("wordwave: the command line needs its extra: pip install 'wordwave[cli]'")
+    from wordwave.cli.demo import demo
+
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            {"demo": demo}, prog="wordwave", description="wordwave: every word is a wave."
+        )
+    except (ValueError, OSError) as mistake:
+        print(f"wordwave: {mistake}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
