@@ -99,4 +99,6 @@ def wave_rows(
 
     Shape: ids (..., L), tables (V, D), position broadcastable to (..., L, 1) -> (..., L, 2·D)
     """
-    return _WaveRows.apply(ids, amplitude, frequency, phase, position, short, padding_idx, sparse)
+    return _WaveRows.apply(  # type: ignore[no-untyped-call]
+        ids, amplitude, frequency, phase, position, short, padding_idx, sparse
+    )
