@@ -5,6 +5,7 @@ import os
 import pickle
 import tracemalloc
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -155,7 +156,7 @@ class TestNpy:
         with pytest.raises(ValueError, match=r"v\.npy', header: .*npz"):
             read_vectors(path)
 
-    def test_truncated(self, write, write_npy):
+    def test_truncated(self, write_npy):
         path = write_npy(MATRIX)
         path.write_bytes(path.read_bytes()[:-1])
         with pytest.raises(ValueError, match=r"v\.npy', header: "):
@@ -230,6 +231,7 @@ class TestMalformedText:
             (b"x" * (1 << 21), "line 1: longer than 1048576 bytes"),
             (b"PK\x03\x04 \x00\x01 1 2\n", "line 1: expected a word .*; is this text"),
         ],
+        ids=lambda value: value if isinstance(value, str) else "",
     )
     def test_is_reported_with_its_line(self, write, content, message):
         with pytest.raises(ValueError, match=rf"^vectors file '.*glove\.txt', .*{message}"):
@@ -279,10 +281,11 @@ class TestMalformedBinary:
             (binary(count=5), "byte 82: the file ends in word 5 of 5, ''"),
             (binary()[:30], "byte 30: the file ends in word 2 of 4, 'cat'"),
             (binary()[:22], "byte 22: the file ends in word 2 of 4, 'c'"),
-            (binary(count=3), "byte 60: the header announces 3 words, found more"),
+            (binary(count=3), "byte 57: the header announces 3 words, found more"),
             (b"2 1\n" + b"x" * 5000, "byte 4: expected word 1 of 2 to end in a space, found 'xxx"),
             (b"1 1\ncat " + np.float32("nan").tobytes(), "byte 8: .* for 'cat', found nan"),
         ],
+        ids=lambda value: value if isinstance(value, str) else "",
     )
     def test_is_reported_with_its_byte(self, write, content, message):
         with pytest.raises(ValueError, match=rf"^vectors file '.*a\.bin', {message}"):
@@ -336,12 +339,8 @@ class TestMalformedFile:
     def test_junk_is_a_value_error_or_vectors(self, tmp_path, junk, start, name, vocabulary):
         (tmp_path / name).write_bytes(start + junk)
         (tmp_path / "a.words.txt").write_bytes(b"a\n")
-        try:
-            vectors = read_vectors(tmp_path / name, vocabulary=vocabulary)
-        except ValueError as error:
-            assert name in str(error)
-        else:
-            assert vectors.matrix.isfinite().all()
+        with suppress(ValueError):
+            assert read_vectors(tmp_path / name, vocabulary=vocabulary).matrix.isfinite().all()
 
 
 class TestArguments:
@@ -350,7 +349,7 @@ class TestArguments:
         assert_holds(read_vectors(write("text.bin", text()), format="text"))
 
     def test_unknown_format(self, write):
-        with pytest.raises(ValueError, match="format must be one of .*'npy'.*, got 'csv'"):
+        with pytest.raises(ValueError, match=r"format must be one of .*'npy'.*, got 'csv'"):
             read_vectors(write("a.txt", text()), format="csv")
 
     def test_dim_is_positive(self, write):
@@ -371,15 +370,14 @@ def test_a_big_file_needs_little_memory(tmp_path, name):
         file.write(b"%d %d\n" % (count, dim))
         file.writelines(b"word%d %s\n" % (i, tail) for i in range(count))
     assert (tmp_path / name).stat().st_size > 29e6
+    wanted = ["word0", "word5000", f"word{count - 1}"]
     tracemalloc.start()
     try:
-        vectors = read_vectors(
-            tmp_path / name, vocabulary=["word0", "word5000", f"word{count - 1}"]
-        )
+        vectors = read_vectors(tmp_path / name, vocabulary=wanted)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert_holds(vectors, ["word0", "word5000", f"word{count - 1}"], vectors.matrix.numpy())
+    assert vectors.words == wanted
     torch.testing.assert_close(vectors.matrix, torch.tensor(row).expand(3, dim))
     assert peak < 3e6
 

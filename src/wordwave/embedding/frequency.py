@@ -1,4 +1,4 @@
-"""Frequencies: how they start, and the angle a wave has reached at a position."""
+"""How the frequencies of waves start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from wordwave.complex import TURN
+from wordwave.angle import sinusoidal
 
 FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
 
@@ -17,14 +17,6 @@ DEFAULT_RANGES: dict[str, tuple[float, float]] = {
     "log-uniform": (1e-4, 1.0),
     "uniform": (-0.3, 0.3),
 }
-
-
-def sinusoidal(dim: int, base: float = 10_000.0) -> Tensor:
-    """ω_k = base^(−k/D), k = 0 … D−1: the frequencies of sinusoidal positions of width 2·D.
-
-    Shape: (D,)
-    """
-    return torch.tensor([base ** (-k / dim) for k in range(dim)])
 
 
 def initial_frequencies(
@@ -79,15 +71,3 @@ def _limits(init: str, limits: tuple[float, float] | None) -> tuple[float, float
         rule = "low < high" if init == "uniform" else "0 < low < high"
         raise ValueError(f"frequency_range must have {rule} for {init!r}, got {(low, high)}")
     return low, high
-
-
-def angle(frequency: Tensor, position: Tensor) -> Tensor:
-    """ω·pos, brought into [−π, π] before it is rounded to the frequency's precision.
-
-    A float32 product loses the angle at large positions (at 1,000,000 its last bit is 0.06 rad),
-    and bfloat16 cannot even hold the position 257. So the whole turns are taken off in float64.
-    """
-    wide = torch.float32 if frequency.device.type == "mps" else torch.float64
-    turns = frequency.to(wide) * (position.to(wide) / TURN)
-    reduced = (turns - turns.round()) * TURN
-    return reduced.to(torch.promote_types(frequency.dtype, torch.float32))

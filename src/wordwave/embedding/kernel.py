@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from wordwave import complex as cx
-from wordwave.embedding.frequency import angle
+from wordwave.angle import angle
 
 SHORT = 256
 """Up to this position a float32 product ω·pos is exact enough: 256·2π·2⁻²⁴ < 1e-4 for ω ≤ 2π."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.embedding.frequency import angle, sinusoidal
+from wordwave.angle import angle, sinusoidal
 from wordwave.embedding.inputs import check_ids, check_sizes, count_positions, is_word
 from wordwave.embedding.table import Table
 
@@ -63,6 +63,11 @@ class WordEmbedding(nn.Module):
             return words
         word = is_word(ids, self.padding_idx)
         return words + place if word is None else (words + place) * word
+
+    @property
+    def meaning(self) -> nn.Parameter:
+        """The numbers that carry meaning whatever the place: word vectors."""
+        return self.words.weight
 
     def place(self, position: Tensor) -> Tensor | None:
         """What a position adds to a word. Shape: (..., L, 1) -> (..., L, D)"""

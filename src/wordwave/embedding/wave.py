@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.embedding.frequency import FrequencyInit, angle, initial_frequencies
+from wordwave.angle import angle
+from wordwave.embedding.frequency import FrequencyInit, initial_frequencies
 from wordwave.embedding.inputs import check_ids, check_sizes, count_positions, is_word
 from wordwave.embedding.kernel import SHORT, wave_rows
 from wordwave.embedding.table import Share, Table, check_share
@@ -128,6 +129,11 @@ class WaveEmbedding(nn.Module):
             amplitude = amplitude * word
         z = cx.scale(cx.phasor(turning).to(amplitude.dtype), amplitude)
         return z.expand(*ids.shape, self.out_dim)
+
+    @property
+    def meaning(self) -> nn.Parameter:
+        """The numbers that carry meaning whatever the place: amplitudes."""
+        return self.amplitude.weight
 
     def shift(self, ids: Tensor, z: Tensor, n: Tensor | int) -> Tensor:
         """Move embedded words by n places (Property 1): w(n)·z, w(n) = (r₁·e^{iω})^n.

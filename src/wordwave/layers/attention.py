@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.layers.linear import Linear
+from wordwave.layers.position import ALiBi, RoPE
 from wordwave.layers.weight import Field, Sharing, check_width, n_parts
 
 Score = Literal["magnitude", "real"]
@@ -24,10 +25,11 @@ TINY = 1e-12  # keeps the slope of |z| finite at z = 0
 
 
 class Memory(NamedTuple):
-    """The keys and values of the words read so far. Shape: two (B, H, M, parts·d)"""
+    """What was read so far. Shape: keys and values (B, H, M, parts·d), positions (M,) or (B, M)"""
 
     keys: Tensor
     values: Tensor
+    positions: Tensor
 
 
 class MultiHeadAttention(nn.Module):
@@ -37,6 +39,7 @@ class MultiHeadAttention(nn.Module):
         dim: width D, in complex numbers if the field is complex.
         n_heads: H; D must be a multiple of it, d = D/H.
         score: `"magnitude"` or `"real"`, see `Score`.
+        position: `"rope"` or `"alibi"` for a real field, to see positions inside attention.
         dropout: share of attention weights dropped in training.
         field, share, bias: as in `Linear`.
     """
@@ -49,6 +52,7 @@ class MultiHeadAttention(nn.Module):
         field: Field = "complex",
         share: Sharing = "none",
         score: Score = "magnitude",
+        position: Literal["rope", "alibi"] | None = None,
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
@@ -60,6 +64,12 @@ class MultiHeadAttention(nn.Module):
         self.dim, self.n_heads, self.score, self.dropout = dim, n_heads, score, dropout
         self.field: Field = field
         self.n_parts = n_parts(field)
+        if position not in (None, "rope", "alibi"):
+            raise ValueError(f"position must be None, 'rope' or 'alibi', got {position!r}")
+        if position is not None and field != "real":
+            raise ValueError(f"position={position!r} goes with field='real'; a wave has its own")
+        self.rope = RoPE(dim // n_heads) if position == "rope" else None
+        self.alibi = ALiBi(n_heads) if position == "alibi" else None
 
         def linear() -> Linear:
             return Linear(dim, dim, field=field, share=share, bias=bias)
@@ -73,6 +83,7 @@ class MultiHeadAttention(nn.Module):
         *,
         mask: Tensor | None = None,
         causal: bool = False,
+        positions: Tensor | None = None,
     ) -> Tensor:
         """Attend from x to itself, or to a `source` (cross-attention).
 
@@ -80,27 +91,49 @@ class MultiHeadAttention(nn.Module):
             x: (B, L, parts·D), source: (B, M, parts·D).
             mask: (B, M) bool, true where a key is a word and false where it is padding.
             causal: a query sees no key after its own place, the last query the last key.
+            positions: (L,) or (B, L) of x for RoPE and ALiBi in self-attention, 1 … L if not given.
             returns: (B, L, parts·D); only the output's bias where there is nothing to attend to.
         """
-        return self.answer(x, self.read(x if source is None else source), mask=mask, causal=causal)
+        memory = self.read(x, positions=positions) if source is None else self.read(source)
+        return self.answer(x, memory, mask=mask, causal=causal, positions=positions)
 
-    def read(self, source: Tensor, past: Memory | None = None) -> Memory:
+    def read(
+        self, source: Tensor, past: Memory | None = None, positions: Tensor | None = None
+    ) -> Memory:
         """Keys and values of a source, after those of the past: decode with one word a step.
 
-        Shape: (B, M, parts·D)
+        Shape: source (B, M, parts·D), positions (M,) or (B, M), counted on from the past if None
         """
         check_width("source", source, self.dim, self.field)
         _check_batched("source", source)
         keys = self._split_heads(self.to_key(source))
         values = self._split_heads(self.to_value(source))
+        if positions is None:
+            n_read = 0 if past is None else past.keys.shape[2]
+            positions = torch.arange(1, source.shape[1] + 1, device=source.device) + n_read
+        if self.rope is not None:
+            keys = self.rope.turn(keys, positions)
         if past is None:
-            return Memory(keys, values)
-        return Memory(torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
+            return Memory(keys, values, positions)
+        return Memory(
+            torch.cat([past.keys, keys], 2),
+            torch.cat([past.values, values], 2),
+            torch.cat([past.positions, positions], -1),
+        )
 
     def answer(
-        self, x: Tensor, memory: Memory, *, mask: Tensor | None = None, causal: bool = False
+        self,
+        x: Tensor,
+        memory: Memory,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        positions: Tensor | None = None,
     ) -> Tensor:
-        """Attend from x to what was read. Shape: (B, L, parts·D) -> (B, L, parts·D)"""
+        """Attend from x to what was read.
+
+        Shape: x (B, L, parts·D), positions those of the last L words read if None
+        """
         check_width("x", x, self.dim, self.field)
         _check_batched("x", x)
         queries = self._split_heads(self.to_query(x))
@@ -109,18 +142,31 @@ class MultiHeadAttention(nn.Module):
                 f"x and the source must have the same batch size, "
                 f"got {queries.shape[0]} and {memory.keys.shape[0]}"
             )
+        if positions is None:
+            positions = memory.positions[..., -x.shape[1] :]
+        if self.rope is not None:
+            queries = self.rope.turn(queries, positions)
         allowed = _allowed(queries, memory.keys, mask, causal)
-        heads = self._attend(queries, memory, allowed)
+        bias = None if self.alibi is None else self.alibi.bias(positions, memory.positions)
+        heads = self._attend(queries, memory, allowed, bias)
         return self.to_out(self._merge_heads(heads))
 
-    def _attend(self, queries: Tensor, memory: Memory, allowed: Tensor | None) -> Tensor:
+    def _attend(
+        self, queries: Tensor, memory: Memory, allowed: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
         scale = 1 / math.sqrt(self.dim // self.n_heads)
         dropout = self.dropout if self.training else 0.0
         if self.score == "real":
+            if bias is not None and allowed is not None:
+                allowed = bias.to(queries.dtype).masked_fill(~allowed, -math.inf)
+            elif bias is not None:
+                allowed = bias.to(queries.dtype)
             return F.scaled_dot_product_attention(
                 queries, memory.keys, memory.values, allowed, dropout, scale=scale
             )
         scores = self._magnitude(queries, memory.keys) * scale
+        if bias is not None:
+            scores = scores + bias
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -math.inf)
         weights = torch.softmax(scores, dim=-1)

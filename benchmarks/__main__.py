@@ -1,0 +1,82 @@
+"""`python -m benchmarks`: measure, print a table, write records; exit 1 if a bar is missed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.measure import WARM_UP, median_times
+from benchmarks.record import EMULATED, Record, compare, has_native_bf16, surroundings, write
+from benchmarks.rows import Row, Sizes, rows
+from benchmarks.show import shown
+
+RECORDS = Path(__file__).parents[1] / "results" / "bench.jsonl"
+TINY = Sizes(B=4, L=6, D=16, V=50)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="timed calls of each contender")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        default="",
+        help="the rows whose name starts so; their records are added to the file",
+    )
+    parser.add_argument("--output", type=Path, help=f"file of records, by default {RECORDS.name}")
+    parser.add_argument(
+        "--tiny", action="store_true", help="does every row run? nothing is judged or kept"
+    )
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds must be at least 1, got {options.rounds}")
+    options.sizes = TINY if options.tiny else Sizes()
+    options.rows = [row for row in rows(options.sizes) if row.name.startswith(options.only)]
+    if not options.rows:
+        names = ", ".join(dict.fromkeys(row.name for row in rows(options.sizes)))
+        parser.error(f"--only must be the start of one of {names}, got {options.only!r}")
+    if options.output is None and not options.tiny:
+        options.output = RECORDS
+    return options
+
+
+def measure(row: Row, rounds: int, unjudged: str, progress: Progress) -> list[Record]:
+    torch.manual_seed(0)
+    rounds = min(rounds, row.max_rounds)
+    task = progress.add_task(f"{row.name} {row.precision}", total=None)
+    contenders = row.build()
+    progress.update(task, total=len(contenders) * (WARM_UP + rounds))
+    times = median_times(contenders, rounds, lambda: progress.advance(task))
+    progress.remove_task(task)
+    ran_in = {contender.name: contender.ran_in for contender in contenders}
+    head = {"row": row.name, "precision": row.precision, "repeats": rounds}
+    return [head | record for record in compare(times, ran_in, row.bars, unjudged)]
+
+
+def main() -> int:
+    options = arguments()
+    torch.set_num_threads(1)
+    same = {**asdict(options.sizes), **surroundings()}
+    unjudged = {"fp32": "", "bf16": "" if has_native_bf16() else EMULATED}
+    if options.tiny:
+        unjudged = dict.fromkeys(unjudged, "tiny sizes: not judged")
+    records: list[Record] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        for row in progress.track(options.rows, description="rows"):
+            measured = measure(row, options.rounds, unjudged[row.precision], progress)
+            records += [record | same for record in measured]
+    if options.output:
+        write(records, options.output, replace=not options.only)
+    return 1 if shown(records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

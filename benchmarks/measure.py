@@ -1,0 +1,106 @@
+"""Timing by turns.
+
+The machine is shared and its speed drifts, so a time means little, and a ratio of two times taken
+one after the other means much: every contender of a row has one call per round, in shuffled order.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Precision = Literal["fp32", "bf16"]
+
+WARM_UP = 2
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something to time: `prepare` is not timed, `step` is."""
+
+    name: str
+    prepare: Callable[[], None]
+    step: Callable[[], object]
+    ran_in: str = "fp32"
+
+
+def forward_backward(
+    name: str, module: nn.Module, x: Tensor, precision: Precision = "fp32"
+) -> Contender:
+    """One forward and one backward pass with a given upstream gradient.
+
+    bf16 is autocast; what cannot run under it, or takes no notice of it, runs in fp32 and says so.
+    """
+    x = x.detach().clone().requires_grad_(x.is_floating_point() or x.is_complex())
+    ran_in = _best_under_autocast(module, x) if precision == "bf16" else "fp32"
+    autocast = ran_in == "bf16"
+    upstream = torch.randn_like(_forward(module, x, autocast))
+
+    def prepare() -> None:
+        module.zero_grad(set_to_none=True)
+        x.grad = None
+
+    return Contender(
+        name, prepare, lambda: _forward(module, x, autocast).backward(upstream), ran_in
+    )
+
+
+def _forward(module: nn.Module, x: Tensor, autocast: bool) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        y = module(x)
+    return y[0] if isinstance(y, tuple) else y
+
+
+def _best_under_autocast(module: nn.Module, x: Tensor) -> str:
+    try:
+        y = _forward(module, x, autocast=True)
+        y.backward(torch.ones_like(y))
+    except RuntimeError:
+        return "fp32 (raises under autocast)"
+    unchanged = torch.equal(y, _forward(module, x, autocast=False))
+    return "fp32 (ignores autocast)" if unchanged else "bf16"
+
+
+def training_step(
+    name: str, module: nn.Module, x: Tensor, optimiser: torch.optim.Optimizer
+) -> Contender:
+    """Forward, backward and the optimiser's update."""
+    passes = forward_backward(name, module, x)
+
+    def step() -> None:
+        passes.step()
+        optimiser.step()
+
+    return Contender(name, passes.prepare, step)
+
+
+def median_times(
+    contenders: Sequence[Contender], rounds: int, tick: Callable[[], object]
+) -> dict[str, float]:
+    """Median milliseconds of each contender, in the order given; `tick` follows every call."""
+    times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    order, shuffler = list(contenders), random.Random(0)
+    gc.disable()
+    try:
+        for turn in range(WARM_UP + rounds):
+            shuffler.shuffle(order)
+            for contender in order:
+                contender.prepare()
+                start = time.perf_counter()
+                contender.step()
+                elapsed = time.perf_counter() - start
+                if turn >= WARM_UP:
+                    times[contender.name].append(1e3 * elapsed)
+                tick()
+            gc.collect()
+    finally:
+        gc.enable()
+    return {name: statistics.median(taken) for name, taken in times.items()}

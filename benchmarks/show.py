@@ -1,0 +1,58 @@
+"""The table on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.record import Record
+
+WIDTH_IN_A_FILE = 140
+VERDICTS = {True: "[green]holds[/]", False: "[red]missed[/]", None: "not judged"}
+
+
+def shown(records: Sequence[Record]) -> list[Record]:
+    """Print all records, then those that missed their bar, and return the latter."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH_IN_A_FILE
+    console.print(_table(records))
+    for note in dict.fromkeys(r["note"] for r in records if r["bar"] and r["holds"] is None):
+        console.print(f"not judged: {note}")
+    missed = [record for record in records if record["holds"] is False]
+    for r in missed:
+        name = f"{r['row']} {r['precision']}"
+        ratio = f"{r['direction']} is {r['ratio']}, the bar {r['bar']}"
+        console.print(f"[red]missed[/]: {name} against {r['peer']}: {ratio}")
+    return missed
+
+
+def _table(records: Sequence[Record]) -> Table:
+    table = Table(title="Medians of one thread; ratio = peer / ours unless it says otherwise")
+    for column in ("row", "peer", "ours ms", "peer ms", "ratio", "bar", "goal", "", "peer ran in"):
+        right = column in ("ours ms", "peer ms", "ratio", "bar", "goal")
+        table.add_column(column, justify="right" if right else "left", no_wrap=True)
+    previous = None
+    for r in records:
+        name = f"{r['row']} {r['precision']}"
+        if name != previous:
+            table.add_section()
+        table.add_row("" if name == previous else name, *_cells(r))
+        previous = name
+    return table
+
+
+def _cells(r: Record) -> tuple[str, ...]:
+    at_most = r["direction"] == "ours / peer"
+    return (
+        r["peer"],
+        f"{r['ms']:.1f}",
+        f"{r['peer_ms']:.1f}",
+        f"{'ours / peer ' if at_most else ''}{r['ratio']:.2f}",
+        "" if r["bar"] is None else f"{'≤' if at_most else '≥'} {r['bar']}",
+        "" if r["goal"] is None else str(r["goal"]),
+        "" if r["bar"] is None else VERDICTS[r["holds"]],
+        r["peer_ran_in"],
+    )

@@ -1,0 +1,123 @@
+"""A text classifier, composed: embedding → encoder → read-out → head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+from wordwave.embedding import build_embedding
+from wordwave.layers import Dropout, Field
+from wordwave.models.bag import Bag
+from wordwave.models.cnn import CNN
+from wordwave.models.config import IN_ATTENTION, ModelConfig
+from wordwave.models.lstm import Recurrent
+from wordwave.models.transformer import Transformer
+
+PADDING = 0
+WAVE_OPTIONS = (
+    "share_frequency",
+    "share_amplitude",
+    "phase",
+    "damping",
+    "frequency_init",
+    "frequency_range",
+    "freeze_frequency",
+)
+
+
+def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> nn.Module:
+    """The embedding of a config; options such as `vectors` and `sparse` are passed on."""
+    kind = "none" if config.embedding in IN_ATTENTION else config.embedding
+    if kind == "complex-order":
+        options |= {name: getattr(config, name) for name in WAVE_OPTIONS}
+    if kind == "pe":
+        options["max_length"] = config.max_length
+    return build_embedding(kind, vocab_size, config.dim, padding_idx=PADDING, **options)
+
+
+def encoder_from(config: ModelConfig, dim: int, field: Field) -> nn.Module:
+    """The encoder of a config, over the field that the embedding is in."""
+    if config.encoder == "fasttext":
+        return Bag(config, 2 * dim if field == "complex" else dim)
+    encoders = {"cnn": CNN, "lstm": Recurrent, "transformer": Transformer}
+    return encoders[config.encoder](config, dim, field)
+
+
+class ReadOut(nn.Module):
+    """From the field to real numbers: both parts side by side, or magnitudes."""
+
+    def __init__(self, config: ModelConfig, width: int, field: Field) -> None:
+        super().__init__()
+        self.by_magnitude = field == "complex" and config.readout == "magnitude"
+        self.out_dim = width // 2 if self.by_magnitude else width
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (..., parts·D) -> (..., out)"""
+        return cx.magnitude(x) if self.by_magnitude else x
+
+
+class Head(nn.Sequential):
+    """From real features to classes, through a hidden layer if there is one."""
+
+    def __init__(self, config: ModelConfig, width: int, n_classes: int) -> None:
+        hidden: list[nn.Module] = [nn.Dropout(config.dropout)]
+        if config.hidden_dim:
+            hidden += [nn.Linear(width, config.hidden_dim), nn.ReLU(), nn.Dropout(config.dropout)]
+            width = config.hidden_dim
+        super().__init__(*hidden, nn.Linear(width, n_classes))
+
+
+class Classifier(nn.Module):
+    """Logits for sentences of word ids, padded with 0.
+
+    Args:
+        config: what it is made of.
+        vocab_size: number of word ids, padding included.
+        n_classes: how many classes.
+        options: for the embedding, such as `vectors` or `sparse`.
+    """
+
+    def __init__(
+        self, config: ModelConfig, vocab_size: int, n_classes: int, **options: Any
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = embedding_from(config, vocab_size, **options)
+        field: Field = self.embedding.field  # type: ignore[assignment]
+        self.dropout = Dropout(config.dropout, field=field)
+        self.encoder = encoder_from(config, config.dim, field)
+        self.readout = ReadOut(config, self.encoder.out_dim, field)  # type: ignore[arg-type]
+        self.head = Head(config, self.readout.out_dim, n_classes)
+
+    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, n_classes)"""
+        mask = ids != PADDING
+        x = self.dropout(self.embedding(ids, positions))
+        return self.head(self.readout(self.encoder(x, mask, positions)))
+
+
+class Tagger(Classifier):
+    """Logits at every word of a sentence, for encoders that keep words apart."""
+
+    def __init__(
+        self, config: ModelConfig, vocab_size: int, n_classes: int, **options: Any
+    ) -> None:
+        if config.encoder not in ("lstm", "transformer"):
+            raise ValueError(
+                f"a tagger needs the encoder 'lstm' or 'transformer', got {config.encoder!r}"
+            )
+        super().__init__(config, vocab_size, n_classes, **options)
+
+    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, L, n_classes)"""
+        mask = ids != PADDING
+        x = self.dropout(self.embedding(ids, positions))
+        states: Tensor = self.encoder.states(x, mask, positions)  # type: ignore[operator]
+        return self.head(self.readout(states))
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trainable numbers of a model."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)

@@ -1,0 +1,76 @@
+"""What a classifier is made of. Needs no torch, so that the command line starts at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order", "rope", "alibi"]
+EncoderKind = Literal["fasttext", "cnn", "lstm", "transformer"]
+
+PAPER_EMBEDDINGS: tuple[EmbeddingKind, ...] = (
+    "none",
+    "pe",
+    "tpe",
+    "complex-vanilla",
+    "complex-order",
+)
+IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
+ENCODERS: tuple[EncoderKind, ...] = ("fasttext", "cnn", "lstm", "transformer")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """embedding → encoder → read-out → head."""
+
+    embedding: EmbeddingKind = "complex-order"
+    """How words and positions become vectors; rope and alibi go with the transformer."""
+    encoder: EncoderKind = "fasttext"
+    """How the vectors of a sentence become one."""
+    dim: int = 64
+    """Width of the embedding, in complex numbers where the embedding is complex."""
+    readout: Literal["concat", "magnitude"] = "concat"
+    """How a complex vector becomes a real one: both parts side by side, or |z|."""
+    hidden_dim: int = 64
+    """Units of the real hidden layer between read-out and classes; 0 for none."""
+    dropout: float = 0.1
+    """Share of components dropped after the embedding and before the classes."""
+    pooling: Literal["sum", "mean"] = "mean"
+    """How fasttext and the transformer gather the words of a sentence."""
+    n_filters: int = 64
+    """cnn: filters of each width."""
+    widths: tuple[int, ...] = (3, 4, 5)
+    """cnn: how many neighbouring words a filter sees."""
+    n_layers: int = 1
+    """lstm and transformer: layers, one upon the other."""
+    n_heads: int = 4
+    """transformer: attention heads."""
+    feed_forward_dim: int = 128
+    """transformer: inner width of the feed-forward layers."""
+    score: Literal["magnitude", "real"] = "real"
+    """transformer: how a complex product of query and key becomes a score."""
+    share: Literal["none", "real", "tied"] = "none"
+    """How the two parts of complex weights are bound; see wordwave.layers.Sharing."""
+    share_frequency: Literal["word", "dim"] | None = None
+    """complex-order: who shares a frequency, all words or all dimensions of a word."""
+    share_amplitude: Literal["word", "dim"] | None = None
+    """complex-order: who shares an amplitude."""
+    phase: bool = False
+    """complex-order: learn an initial phase for each word and dimension."""
+    damping: bool = False
+    """complex-order: learn the general solution with r₁ ≤ 1."""
+    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
+    """complex-order: where frequencies start."""
+    frequency_range: tuple[float, float] | None = None
+    """complex-order: lowest and highest starting frequency; not for sinusoidal."""
+    freeze_frequency: bool = False
+    """complex-order: keep the frequencies as they start."""
+    max_length: int = 512
+    """pe: highest position with a vector."""
+
+    def __post_init__(self) -> None:
+        if self.embedding in IN_ATTENTION and self.encoder != "transformer":
+            raise ValueError(
+                f"embedding {self.embedding!r} acts inside attention and needs the encoder "
+                f"'transformer', got {self.encoder!r}"
+            )
