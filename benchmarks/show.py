@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.record import Record
 
-WIDTH_IN_A_FILE = 140
+WIDTH_IN_A_FILE = 120
 VERDICTS = {True: "[green]holds[/]", False: "[red]missed[/]", None: "not judged"}
 
 
@@ -23,20 +24,20 @@ def shown(records: Sequence[Record]) -> list[Record]:
         console.print(f"not judged: {note}")
     missed = [record for record in records if record["holds"] is False]
     for r in missed:
-        name = f"{r['row']} {r['precision']}"
         ratio = f"{r['direction']} is {r['ratio']}, the bar {r['bar']}"
-        console.print(f"[red]missed[/]: {name} against {r['peer']}: {ratio}")
+        console.print(f"[red]missed[/]: {_name(r)} against {r['peer']}: {ratio}")
     return missed
 
 
 def _table(records: Sequence[Record]) -> Table:
-    table = Table(title="Medians of one thread; ratio = peer / ours unless it says otherwise")
-    for column in ("row", "peer", "ours ms", "peer ms", "ratio", "bar", "goal", "", "peer ran in"):
-        right = column in ("ours ms", "peer ms", "ratio", "bar", "goal")
-        table.add_column(column, justify="right" if right else "left", no_wrap=True)
+    title = "Medians on one thread; ratio is peer / ours (more is better) unless it says otherwise"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("row", "peer", "ours ms", "peer ms", "ratio", "bar", "goal", "verdict"):
+        left = column in ("row", "peer", "verdict")
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
     previous = None
     for r in records:
-        name = f"{r['row']} {r['precision']}"
+        name = _name(r)
         if name != previous:
             table.add_section()
         table.add_row("" if name == previous else name, *_cells(r))
@@ -44,15 +45,19 @@ def _table(records: Sequence[Record]) -> Table:
     return table
 
 
+def _name(r: Record) -> str:
+    return r["row"] if r["precision"] == "fp32" else f"{r['row']} {r['precision']}"
+
+
 def _cells(r: Record) -> tuple[str, ...]:
     at_most = r["direction"] == "ours / peer"
+    fell_back = r["peer_ran_in"] != r["precision"]
     return (
-        r["peer"],
+        f"{r['peer']} (in fp32)" if fell_back else r["peer"],
         f"{r['ms']:.1f}",
         f"{r['peer_ms']:.1f}",
-        f"{'ours / peer ' if at_most else ''}{r['ratio']:.2f}",
+        f"{'ours/peer ' if at_most else ''}{r['ratio']:.2f}",
         "" if r["bar"] is None else f"{'≤' if at_most else '≥'} {r['bar']}",
         "" if r["goal"] is None else str(r["goal"]),
         "" if r["bar"] is None else VERDICTS[r["holds"]],
-        r["peer_ran_in"],
     )

@@ -1,0 +1,1 @@
+"""Data sets: generated, built in, and downloaded."""

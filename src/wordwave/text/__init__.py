@@ -1,0 +1,1 @@
+"""Text: tokens, vocabularies, batches. Knows no model."""

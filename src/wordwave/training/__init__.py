@@ -1,0 +1,1 @@
+"""Training: one loop for every task. Knows no model."""

@@ -1,0 +1,112 @@
+"""What every test stands on: one thread, fixed seeds, and oracles written from the definitions.
+
+The oracles use torch's own complex numbers in complex128 and take nothing from `wordwave` but the
+values of parameters, so that a mistake in the `[real | imag]` layout cannot hide in them.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "wordwave",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("wordwave")
+
+
+def pytest_configure(config):
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def native(z):
+    """[real | imag] as torch's own complex dtype. Shape: (..., 2·D) -> (..., D)"""
+    dim = z.shape[-1] // 2
+    return torch.complex(z[..., :dim].double(), z[..., dim:].double())
+
+
+def halves(z):
+    """The opposite of `native`. Shape: (..., D) -> (..., 2·D)"""
+    return torch.cat([z.real, z.imag], dim=-1)
+
+
+def wave(emb, ids, positions=None):
+    """r·r₁^pos·e^{i(ω·pos + θ)}, word for word and dimension for dimension; 0 for padding."""
+
+    def value(table):
+        full = table.weight.detach().double().expand(emb.vocab_size, emb.dim)
+        return full[ids.long()]
+
+    if positions is None:
+        positions = torch.arange(1, ids.shape[-1] + 1)
+    pos = torch.as_tensor(positions).double().expand(ids.shape).unsqueeze(-1)
+    phase = value(emb.frequency) * pos
+    if emb.phase is not None:
+        phase = phase + value(emb.phase)
+    height = value(emb.amplitude)
+    if emb.damping is not None:
+        r1 = torch.exp(-torch.nn.functional.softplus(value(emb.damping)))
+        height = height * r1**pos
+    z = torch.complex(height * phase.cos(), height * phase.sin())
+    if emb.padding_idx is not None:
+        z[ids == emb.padding_idx] = 0
+    return z
+
+
+def weight(w):
+    """W = A + i·B of a complex layer."""
+    a = w.a.detach().double()
+    b = {"none": w.b, "real": torch.zeros_like(a), "tied": a}[w.share]
+    return torch.complex(a, b.detach().double())
+
+
+def bias(b):
+    """c + i·d of a complex layer, the gates of an LSTM one after the other."""
+    c = b.c.detach().double()  # (gates, 2, out), or (gates, 1, out) where both parts share it
+    return torch.complex(c[:, 0], c[:, -1]).flatten()
+
+
+def by_part(f, z):
+    """f(Re z) + i·f(Im z): how the paper activates."""
+    return torch.complex(f(z.real), f(z.imag))
+
+
+def randomise(module, scale=0.5):
+    """Every parameter away from its start, so that a forgotten bias or part shows."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0, scale)
+    return module
+
+
+@pytest.fixture(scope="session")
+def oracle():
+    return SimpleNamespace(
+        native=native,
+        halves=halves,
+        wave=wave,
+        weight=weight,
+        bias=bias,
+        by_part=by_part,
+        randomise=randomise,
+    )
+
+
+@pytest.fixture(scope="session")
+def tolerance():
+    """How close to a complex128 oracle a layer of each dtype must be."""
+    return {
+        torch.float32: {"rtol": 1e-4, "atol": 1e-5},
+        torch.float64: {"rtol": 1e-9, "atol": 1e-10},
+    }
