@@ -12,10 +12,13 @@ def main() -> None:
     except ModuleNotFoundError:
         sys.exit("wordwave: the command line needs its extra: pip install 'wordwave[cli]'")
     from wordwave.cli.demo import demo
+    from wordwave.cli.probe import probe
 
     try:
         tyro.extras.subcommand_cli_from_dict(
-            {"demo": demo}, prog="wordwave", description="wordwave: every word is a wave."
+            {"demo": demo, "probe": probe},
+            prog="wordwave",
+            description="wordwave: every word is a wave.",
         )
     except (ValueError, OSError) as mistake:
         print(f"wordwave: {mistake}", file=sys.stderr)

@@ -14,13 +14,30 @@ from torch import Tensor
 def random_positions(
     mask: Tensor, highest: int, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Distinct, increasing positions for the words of each sentence, 1 … highest.
+    """Distinct, increasing positions for the words of each sentence, in 1 … highest.
 
-    Shape: mask (B, L) true where a word is -> (B, L) integers; padding is given position 0
+    Shape: mask (B, L) true where a word is, padding last -> (B, L) integers; 0 for padding
     """
-    n, length = mask.shape
+    length = mask.shape[1]
     if highest < length:
         raise ValueError(f"highest must be at least the longest sentence, {length}, got {highest}")
-    order = torch.rand(n, highest, generator=generator).argsort(dim=1)[:, :length] + 1
-    # Sorting with padding last leaves a uniform subset for the words.
-    return order.masked_fill(~mask, highest + 1).sort(dim=1).values * mask
+    n_words = mask.sum(1, keepdim=True)
+    drawn = torch.rand(mask.shape, generator=generator).masked_fill(~mask, 1).sort(dim=1).values
+    # Sorted draws may coincide; the k-th word's own place, k, is added to keep them apart.
+    spare = highest - n_words
+    gaps = torch.minimum((drawn * (spare + 1)).long(), spare)
+    return (gaps + torch.arange(1, length + 1)) * mask
+
+
+def reach(progress: float, shortest: int, highest: int, growth: float = 0.5) -> int:
+    """How far positions are spread: from `shortest`, growing evenly on a logarithmic scale.
+
+    A spread of all positions from the start hides the order of words behind phases of every kind;
+    learnt on neighbours first, it carries on.
+
+    Args:
+        progress: share of the training that is over.
+        growth: share of the training after which `highest` is reached.
+    """
+    share = min(progress / growth, 1.0)
+    return round(shortest * (highest / shortest) ** share)

@@ -1,0 +1,115 @@
+"""`wordwave probe`: the order laboratory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from wordwave.experiments.laboratory import Budget
+from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
+
+
+@dataclass(frozen=True)
+class ProbeOptions:
+    """What each embedding knows about word order: tasks × embeddings × encoders × seeds.
+
+    Every cell is trained on short sentences under the same budget and tested at each length.
+    Results are appended to a file as they come: run the same command again to go on.
+    """
+
+    tasks: tuple[str, ...] = ("precedence", "adjacency", "who-did-what")
+    """Tasks by name; a wrong one lists them all."""
+    embeddings: tuple[str, ...] = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
+    """Embeddings to compare; rope and alibi run under the transformer only."""
+    encoders: tuple[str, ...] = ENCODERS
+    """Encoders to put them under."""
+    all: bool = False
+    """All tasks that need no text file."""
+    seeds: int = 1
+    """Repetitions, with seeds 0, 1, …"""
+    recipe: Literal["plain", "long"] = "plain"
+    """plain: positions 1 … L. long: made for sentences longer than those of training (random
+    positions for every embedding; see docs/laboratory.md)."""
+    lengths: tuple[str, ...] = ("10-20", "40-60")
+    """Test lengths in words, shortest-longest."""
+    text: Path | None = None
+    """Sentences of your own, one a line, for the task swap-text."""
+    out: Path = Path("out/probe")
+    """Folder for records, tables and pictures."""
+    jobs: int = 2
+    """Cells at once, one thread each."""
+    budget: Annotated[Budget, tyro.conf.OmitArgPrefixes] = field(default_factory=Budget)
+
+
+def probe(options: Annotated[ProbeOptions, tyro.conf.OmitArgPrefixes]) -> None:
+    run_probe(options)
+
+
+def run_probe(options: ProbeOptions) -> None:
+    """Check the options, run what is missing, and report."""
+    import dataclasses
+    from functools import partial
+
+    from rich.console import Console
+
+    from wordwave.cli.progress import tracked
+    from wordwave.data.pairs import PAIR_TASKS
+    from wordwave.data.probes import probe as task_named
+    from wordwave.data.sequences import SEQUENCE_TASKS
+    from wordwave.experiments import lab_figures, lab_report
+    from wordwave.experiments.laboratory import KEY, cells, run_cell
+    from wordwave.experiments.parallel import run_missing
+    from wordwave.experiments.store import Store
+
+    tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks)
+    for task in tasks:
+        task_named(task, options.text)
+    _check("embeddings", options.embeddings, (*PAPER_EMBEDDINGS, *IN_ATTENTION))
+    _check("encoders", options.encoders, ENCODERS)
+    lengths = [parse_lengths(text) for text in options.lengths]
+    wanted = cells(
+        tasks, list(options.embeddings), list(options.encoders), options.seeds, options.recipe
+    )
+    if not wanted:
+        raise ValueError("nothing to run: these tasks, embeddings and encoders do not combine")
+    store = Store(options.out / "records.jsonl", KEY)
+    budget = dataclasses.asdict(options.budget)
+    run = partial(run_cell, budget=options.budget, test_lengths=lengths, text=options.text)
+
+    def key(cell: object) -> dict[str, object]:
+        return {**dataclasses.asdict(cell), "budget": budget}  # type: ignore[call-overload]
+
+    keys = {store.key_of(key(cell)) for cell in wanted}
+    n_missing = len(keys - store.done())
+    console = Console()
+    results = run_missing(wanted, run, store, key=key, n_jobs=options.jobs)
+    for _ in tracked(results, n_missing, "cells", console):
+        pass
+    records = [r for r in store.records() if store.key_of(r) in keys]
+    for span in lab_report.lengths_in(records):
+        console.print(lab_report.table(records, span))
+    written = lab_report.write_files(records, options.out)
+    first = lab_report.lengths_in(records)[0]
+    written.append(lab_figures.draw_heat_map(records, first, options.out / "heat-map.png"))
+    written.append(lab_figures.draw_lengths(records, options.out / "lengths.png"))
+    picture = lab_figures.draw_frequencies(records, options.out / "frequencies.png")
+    written += [picture] if picture else []
+    console.print("Written: " + ", ".join(str(p) for p in (store.path, *written)))
+
+
+def parse_lengths(text: str) -> tuple[int, int]:
+    """ "40-60" as (40, 60)."""
+    match = re.fullmatch(r"(\d+)-(\d+)", text)
+    if not match or not 8 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"lengths must be shortest-longest with at least 8 words, got {text!r}")
+    return int(match[1]), int(match[2])
+
+
+def _check(name: str, values: tuple[str, ...], known: tuple[str, ...]) -> None:
+    for value in values:
+        if value not in known:
+            raise ValueError(f"{name} must be among {', '.join(known)}, got {value!r}")

@@ -1,0 +1,122 @@
+"""Pictures of the laboratory: a heat map, accuracy against length, frequencies of words."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from wordwave.experiments.lab_report import KINDS, lengths_in, rows_in, scores_at
+from wordwave.experiments.store import Record
+
+COLOURS = {
+    "none": "#9aa0a6",
+    "pe": "#c77d0a",
+    "tpe": "#2f9e66",
+    "complex-vanilla": "#8e44ad",
+    "complex-order": "#2a6fdb",
+    "rope": "#c0392b",
+    "alibi": "#5d4037",
+}
+
+
+def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
+    """Accuracy of every task and encoder under every embedding."""
+    scores = scores_at(records, lengths)
+    rows = rows_in(scores)
+    columns = [k for k in KINDS if any(key[2] == k for key in scores)]
+    figure = Figure(
+        figsize=(2.6 + 1.15 * len(columns), 1.3 + 0.32 * len(rows)), layout="constrained"
+    )
+    axes = figure.subplots()
+    means = [[_mean(scores.get((t, e, k))) for k in columns] for t, e in rows]
+    image = axes.imshow(means, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
+    for i, row in enumerate(means):
+        for j, value in enumerate(row):
+            if value == value:
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8)
+    axes.set_xticks(range(len(columns)), columns, rotation=20, ha="right")
+    axes.set_yticks(range(len(rows)), [f"{t} · {e}" for t, e in rows], fontsize=8)
+    axes.set_title(f"Who knows the order of words? Accuracy at {lengths} words", fontsize=11)
+    figure.colorbar(image, ax=axes, label="accuracy")
+    return _save(figure, path)
+
+
+def draw_lengths(records: list[Record], path: Path) -> Path:
+    """Accuracy against the length of the sentence, a panel for each task and encoder."""
+    ranges = lengths_in(records)
+    rows = rows_in(scores_at(records, ranges[0]))
+    n_columns = min(4, len(rows))
+    n_rows = -(-len(rows) // n_columns)
+    figure = Figure(figsize=(3.6 * n_columns + 1.2, 2.6 * n_rows + 0.6), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True)
+    lines: dict[str, Any] = {}
+    for (task, encoder), axes in zip(rows, panels.flat, strict=False):
+        for kind in KINDS:
+            points = [
+                (_middle(r), statistics.fmean(found))
+                for r in ranges
+                if (found := scores_at(records, r).get((task, encoder, kind)))
+            ]
+            if points:
+                x, y = zip(*points, strict=True)
+                (lines[kind],) = axes.plot(x, y, "o-", ms=3, lw=1.4, color=COLOURS[kind])
+        axes.set_xscale("log")
+        axes.set_ylim(0.0 if task_has_no_chance(task) else 0.4, 1.03)
+        axes.axhline(0.5, color="#bbbbbb", lw=0.8, ls=":")
+        axes.set_title(f"{task} · {encoder}", fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in list(panels.flat)[len(rows) :]:
+        axes.set_visible(False)
+    figure.supxlabel("words in the sentence", fontsize=10)
+    figure.supylabel("accuracy", fontsize=10)
+    figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
+    return _save(figure, path)
+
+
+def draw_frequencies(records: list[Record], path: Path) -> Path | None:
+    """δ_j of the words whose place decides against those of all others, by task."""
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for r in records:
+        words = r.get("sensitivity")
+        if words and len(set(words["others"])) > 1:
+            marked, others = found.setdefault(f"{r['task']} · {r['encoder']}", ([], []))
+            marked += words["marked"]
+            others += words["others"]
+    if not found:
+        return None
+    figure = Figure(figsize=(8, 1.2 + 0.34 * len(found)), layout="constrained")
+    axes = figure.subplots()
+    for i, (marked, others) in enumerate(found.values()):
+        axes.plot(others, [i + 0.13] * len(others), "|", color="#9aa0a6", ms=8, alpha=0.5)
+        axes.plot(marked, [i - 0.13] * len(marked), "|", color="#2a6fdb", ms=10, mew=2)
+    axes.set_yticks(range(len(found)), list(found), fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("δ, mean |frequency| of a word")
+    axes.set_title("Words whose place decides (blue, above) and all others (grey)", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    return _save(figure, path)
+
+
+def task_has_no_chance(task: str) -> bool:
+    """Whether guessing gets (almost) nothing right, as in tasks with an answer of words."""
+    from wordwave.data.sequences import SEQUENCE_TASKS
+
+    return task in SEQUENCE_TASKS
+
+
+def _middle(lengths: str) -> float:
+    low, high = map(int, lengths.split("-"))
+    return (low + high) / 2
+
+
+def _mean(values: list[float] | None) -> float:
+    return statistics.fmean(values) if values else float("nan")
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path

@@ -1,0 +1,144 @@
+"""What the laboratory found: tables for people, files for tools, pictures for both."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wordwave.experiments.store import Record
+from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+KINDS = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
+Scores = dict[tuple[str, str, str], list[float]]
+"""Accuracies over seeds, by task, encoder and embedding."""
+
+
+def scores_at(records: list[Record], lengths: str) -> Scores:
+    """The accuracies of all seeds at one length range, such as "10-20"."""
+    found: Scores = defaultdict(list)
+    for r in sorted(records, key=lambda r: r["seed"]):
+        if lengths in r["accuracy"]:
+            found[r["task"], r["encoder"], r["embedding"]].append(r["accuracy"][lengths])
+    return found
+
+
+def lengths_in(records: list[Record]) -> list[str]:
+    """All length ranges that were tested, shortest first."""
+    return sorted({k for r in records for k in r["accuracy"]}, key=lambda k: int(k.split("-")[0]))
+
+
+def rows_in(scores: Scores) -> list[tuple[str, str]]:
+    """(task, encoder), in the order of the laboratory."""
+    tasks = list(dict.fromkeys(task for task, _, _ in scores))
+    return [(t, e) for t in tasks for e in ENCODERS if any((t, e, k) in scores for k in KINDS)]
+
+
+def table(records: list[Record], lengths: str) -> Table:
+    """Mean accuracy at one length, a row for each task and encoder, the best in bold."""
+    from rich.table import Table
+
+    scores = scores_at(records, lengths)
+    columns = [k for k in KINDS if any(key[2] == k for key in scores)]
+    shown = Table(title=f"Accuracy on sentences of {lengths} words (chance on pairs: 0.500)")
+    for name in ("task", "encoder", *columns):
+        shown.add_column(name, justify="left" if name in ("task", "encoder") else "right")
+    for task, encoder in rows_in(scores):
+        means = {k: statistics.fmean(v) for k in columns if (v := scores.get((task, encoder, k)))}
+        best = max(means.values())
+        shown.add_row(
+            task,
+            encoder,
+            *(
+                ""
+                if k not in means
+                else f"[bold]{means[k]:.3f}[/]"
+                if means[k] == best
+                else f"{means[k]:.3f}"
+                for k in columns
+            ),
+        )
+    return shown
+
+
+def write_files(records: list[Record], folder: Path) -> list[Path]:
+    """Every accuracy as CSV and JSON, and the tables as Markdown."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {
+            "task": r["task"],
+            "encoder": r["encoder"],
+            "embedding": r["embedding"],
+            "recipe": r["recipe"],
+            "seed": r["seed"],
+            "lengths": lengths,
+            "accuracy": accuracy,
+        }
+        for r in records
+        for lengths, accuracy in r["accuracy"].items()
+    ]
+    as_csv, as_json, as_markdown = (folder / f"probe.{end}" for end in ("csv", "json", "md"))
+    with as_csv.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    as_json.write_text(json.dumps(rows, indent=1) + "\n")
+    as_markdown.write_text(
+        "\n".join(_markdown(scores_at(records, n), n) for n in lengths_in(records))
+    )
+    return [as_csv, as_json, as_markdown]
+
+
+def _markdown(scores: Scores, lengths: str) -> str:
+    columns = [k for k in KINDS if any(key[2] == k for key in scores)]
+    lines = [
+        f"## Sentences of {lengths} words\n",
+        "Mean accuracy ± standard deviation over seeds.\n",
+        f"| task | encoder | {' | '.join(columns)} |",
+        "|---|---|" + "---|" * len(columns),
+    ]
+    for task, encoder in rows_in(scores):
+        values = [scores.get((task, encoder, k), []) for k in columns]
+        lines.append(f"| {task} | {encoder} | {' | '.join(map(_mean, values))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _mean(values: list[float]) -> str:
+    if not values:
+        return ""
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"
+
+
+def frequency_effect(records: list[Record]) -> list[Record]:
+    """Per task and encoder: do words whose place decides get higher frequencies?
+
+    The effect size is Cohen's d, (mean δ marked − mean δ others) / pooled standard deviation.
+    """
+    found: dict[tuple[str, str], list[tuple[list[float], list[float]]]] = defaultdict(list)
+    for r in records:
+        words = r.get("sensitivity")
+        if words and len(set(words["others"])) > 1:
+            found[r["task"], r["encoder"]].append((words["marked"], words["others"]))
+    effects = []
+    for (task, encoder), seeds in found.items():
+        marked = [d for m, _ in seeds for d in m]
+        others = [d for _, o in seeds for d in o]
+        pooled = ((statistics.variance(marked) + statistics.variance(others)) / 2) ** 0.5
+        effects.append(
+            {
+                "task": task,
+                "encoder": encoder,
+                "marked": statistics.fmean(marked),
+                "others": statistics.fmean(others),
+                "cohens_d": (statistics.fmean(marked) - statistics.fmean(others)) / pooled,
+                "seeds": len(seeds),
+            }
+        )
+    return effects
