@@ -1,43 +1,61 @@
-"""`wordwave demo`: see the waves."""
+"""`wordwave demo`: the order laboratory in small, and the waves of a word."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+VERDICT = """\
+[bold]What this means.[/] The two sentences of a pair hold the same words, so a bag of words that
+adds a position to each word ([bold]none, pe, tpe, complex-vanilla[/] under fasttext) is right on
+exactly one of them. [bold]complex-order[/] multiplies: every word keeps its place inside the sum.
+"""
 
-def demo(out: Path = Path("out")) -> None:
-    """Show the waves of a few words and the law they obey; needs no data.
+NEXT = """\
+Next:
+  wordwave probe --all --seeds 3                 every task, embedding and encoder
+  wordwave probe --recipe long --encoders fasttext --lengths 10-20 150-200
+                                                 train on 20 words, read 200
+  wordwave probe --help                          your own text, other lengths
+"""
+
+
+def demo(out: Path = Path("out/demo"), jobs: int = 2) -> None:
+    """Run a small order laboratory and draw the waves of a few words; needs no data.
 
     Args:
-        out: folder for the picture.
+        out: folder for records, tables and pictures.
+        jobs: cells at once, one thread each.
     """
-    import torch
     from rich.console import Console
-    from rich.table import Table
+
+    from wordwave.cli.probe import ProbeOptions, run_probe
+
+    console = Console()
+    console.rule("Which of two words comes first?")
+    run_probe(
+        ProbeOptions(
+            tasks=("precedence", "adjacency", "who-did-what"),
+            encoders=("fasttext",),
+            lengths=("10-20",),
+            out=out,
+            jobs=jobs,
+        )
+    )
+    console.print(VERDICT)
+    console.print(f"Waves of three words: [bold]{_waves(out / 'waves.png')}[/bold]")
+    console.print(NEXT, highlight=False)
+
+
+def _waves(path: Path) -> Path:
+    """Fig. 1 of the paper, with amplitudes and frequencies chosen by hand."""
+    import torch
 
     from wordwave.embedding import WaveEmbedding
     from wordwave.experiments.figures import draw_waves
 
-    words = ("not", "wave", "the")
     amplitude = [[0.0, 0.0, 0.0], [1.0, 0.7, 0.5], [0.9, 1.0, 0.6], [0.5, 0.35, 0.6]]
     frequency = [[0.0, 0.0, 0.0], [1.05, 0.62, 0.35], [0.42, 0.25, 0.13], [0.05, 0.02, 0.0]]
     embedding = WaveEmbedding(
         4, 3, vectors=torch.tensor(amplitude), frequency_init=torch.tensor(frequency)
     )
-    embedding.requires_grad_(False)
-    ids = torch.tensor([1, 2, 3])
-    console = Console()
-    table = Table(title="g(pos) = r · e^{iω·pos}, first dimension")
-    for name in ("word", "amplitude r", "frequency ω", "δ (cares for place)", "at 1", "at 5"):
-        table.add_column(name)
-    here, there = embedding(ids, positions=1), embedding(ids, positions=5)
-    for j, word in enumerate(words):
-        r, w = amplitude[j + 1][0], frequency[j + 1][0]
-        delta = float(embedding.sensitivity()[j + 1])
-        values = [f"{z[j, 0]:+.2f} {z[j, 3]:+.2f}i" for z in (here, there)]
-        table.add_row(word, f"{r:.2f}", f"{w:.2f}", f"{delta:.2f}", *values)
-    console.print(table)
-    error = float((embedding.shift(ids, here, 4) - there).abs().max())
-    console.print(f"Moving by 4 places needs only the value, not the place: error {error:.1e}.")
-    path = draw_waves(embedding, words, out / "waves.png")
-    console.print(f"Picture: [bold]{path}[/bold]")
+    return draw_waves(embedding, ("not", "wave", "the"), path)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 KEY = ("task", "embedding", "encoder", "recipe", "seed", "budget")
 
+LEARNING_RATES = {"fasttext": 3e-2, "cnn": 3e-3, "lstm": 1e-2, "transformer": 1e-2}
+"""The same for every embedding under an encoder."""
+
 Lengths = tuple[int, int]
 
 
@@ -54,8 +57,8 @@ class Cell:
     seed: int
     recipe: Literal["plain", "long"] = "plain"
     """`plain`: positions 1 … L. `long`: made for sentences longer than those of training, with
-    random positions for every embedding, and log-spaced frequencies shared by all words, phases,
-    magnitudes and a rising penalty on amplitudes for waves."""
+    random positions and a rising penalty on amplitudes or word vectors for every embedding; waves
+    get log-spaced frequencies shared by all words, and in a bag phases and magnitudes."""
 
 
 def cells(
@@ -88,13 +91,16 @@ def model_config(cell: Cell, budget: Budget) -> ModelConfig:
             "frequency_init": "log-spaced",
             "frequency_range": (math.pi / (2 * budget.highest), 1.0),
             "share_frequency": "word",
-            "phase": True,
         }
+        if cell.encoder == "fasttext":
+            options |= {"phase": True, "readout": "magnitude"}
     return ModelConfig(
         embedding=cell.embedding,  # type: ignore[arg-type]
         encoder=cell.encoder,  # type: ignore[arg-type]
         dim=budget.dim,
         hidden_dim=budget.dim,
+        pooling="sum" if cell.encoder == "fasttext" else "mean",
+        dropout=0.0,
         n_filters=budget.dim,
         feed_forward_dim=2 * budget.dim,
         max_length=max(budget.highest, 2048),
@@ -106,8 +112,9 @@ def settings(cell: Cell, budget: Budget) -> TrainingSettings:
     return TrainingSettings(
         epochs=budget.epochs,
         seed=cell.seed,
+        learning_rate=LEARNING_RATES[cell.encoder],
         random_positions=budget.highest if cell.recipe == "long" else 0,
-        amplitude_penalty=1.0 if cell.recipe == "long" else 0.0,
+        amplitude_penalty=10.0 if cell.recipe == "long" else 0.0,
     )
 
 
