@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.measure import WARM_UP, median_times
+from benchmarks.measure import median_times, n_calls
 from benchmarks.record import EMULATED, Record, compare, has_native_bf16, surroundings, write
 from benchmarks.rows import Row, Sizes, rows
 from benchmarks.show import shown
@@ -48,10 +48,11 @@ def arguments() -> argparse.Namespace:
 
 def measure(row: Row, rounds: int, unjudged: str, progress: Progress) -> list[Record]:
     torch.manual_seed(0)
-    rounds = min(rounds, row.max_rounds)
+    # Once is enough where nothing is judged: an emulated call takes seconds.
+    rounds = 1 if unjudged else max(1, round(rounds * row.share_of_rounds))
     task = progress.add_task(f"{row.name} {row.precision}", total=None)
     contenders = row.build()
-    progress.update(task, total=len(contenders) * (WARM_UP + rounds))
+    progress.update(task, total=len(contenders) * n_calls(rounds))
     times = median_times(contenders, rounds, lambda: progress.advance(task))
     progress.remove_task(task)
     ran_in = {contender.name: contender.ran_in for contender in contenders}

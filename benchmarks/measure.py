@@ -2,6 +2,8 @@
 
 The machine is shared and its speed drifts, so a time means little, and a ratio of two times taken
 one after the other means much: every contender of a row has one call per round, in shuffled order.
+What is taken is the CPU time of this process. With one thread it is the wall time of an idle
+machine, while wall time on a busy one grows with the length of a call, which favours short calls.
 """
 
 from __future__ import annotations
@@ -18,8 +20,6 @@ import torch
 from torch import Tensor, nn
 
 Precision = Literal["fp32", "bf16"]
-
-WARM_UP = 2
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,11 @@ def training_step(
     return Contender(name, passes.prepare, step)
 
 
+def n_calls(rounds: int) -> int:
+    """Timed calls of a contender and those before them that warm it up."""
+    return rounds + min(2, rounds)
+
+
 def median_times(
     contenders: Sequence[Contender], rounds: int, tick: Callable[[], object]
 ) -> dict[str, float]:
@@ -90,17 +95,16 @@ def median_times(
     order, shuffler = list(contenders), random.Random(0)
     gc.disable()
     try:
-        for turn in range(WARM_UP + rounds):
+        for _ in range(n_calls(rounds)):
             shuffler.shuffle(order)
             for contender in order:
                 contender.prepare()
-                start = time.perf_counter()
+                start = time.process_time()
                 contender.step()
-                elapsed = time.perf_counter() - start
-                if turn >= WARM_UP:
-                    times[contender.name].append(1e3 * elapsed)
+                elapsed = time.process_time() - start
+                times[contender.name].append(1e3 * elapsed)
                 tick()
             gc.collect()
     finally:
         gc.enable()
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return {name: statistics.median(taken[-rounds:]) for name, taken in times.items()}

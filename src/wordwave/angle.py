@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from wordwave.complex import TURN
 
 
-def sinusoidal(dim: int, base: float = 10_000.0) -> Tensor:
+def sinusoidal(dim: int, *, base: float = 10_000.0, device: torch.device | None = None) -> Tensor:
     """ω_k = base^(−k/D), k = 0 … D−1: the frequencies of sinusoidal positions of width 2·D.
 
-    Shape: (D,)
+    Shape: (D,) float32
     """
-    return torch.tensor([base ** (-k / dim) for k in range(dim)])
+    k = torch.arange(dim, device=device, dtype=torch.float32)
+    return torch.exp(k * (-math.log(base) / dim))
 
 
 def angle(frequency: Tensor, position: Tensor) -> Tensor:

@@ -24,25 +24,28 @@ def initial_frequencies(
     init: FrequencyInit | Tensor,
     *,
     limits: tuple[float, float] | None = None,
-    generator: torch.Generator | None = None,
+    per_word: bool = False,
 ) -> Tensor:
     """Starting values of a frequency table of any sharing.
 
-    A table with one frequency per word has no dimensions to spread a spectrum over: there the
+    With one frequency `per_word` there are no dimensions to spread a spectrum over: there the
     spread-out kinds start every word at the middle (geometric mean) of the spectrum.
 
     Shape: the given one, (V, D), (1, D) or (V, 1)
     """
+    if limits is not None and (isinstance(init, Tensor) or init == "sinusoidal"):
+        kind = "a tensor" if isinstance(init, Tensor) else repr(init)
+        raise ValueError(f"frequency_range does not go with frequency_init = {kind}")
     if isinstance(init, Tensor):
         return _given(init, shape)
     low, high = _limits(init, limits)
     rows, dim = shape
     if init == "uniform":
-        return torch.empty(shape).uniform_(low, high, generator=generator)
+        return torch.empty(shape).uniform_(low, high)
     if init == "log-uniform":
-        spread = torch.empty(shape).uniform_(math.log(low), math.log(high), generator=generator)
+        spread = torch.empty(shape).uniform_(math.log(low), math.log(high))
         return spread.exp()
-    if dim == 1:
+    if per_word:
         return torch.full(shape, math.sqrt(low * high))
     if init == "sinusoidal":
         return sinusoidal(dim).repeat(rows, 1)
@@ -60,14 +63,14 @@ def _given(values: Tensor, shape: tuple[int, int]) -> Tensor:
 
 def _limits(init: str, limits: tuple[float, float] | None) -> tuple[float, float]:
     if init == "sinusoidal":
-        if limits is not None:
-            raise ValueError("frequency_range does not go with frequency_init='sinusoidal'")
         return 1e-4, 1.0
     if init not in DEFAULT_RANGES:
         known = ", ".join(map(repr, ("sinusoidal", *DEFAULT_RANGES)))
         raise ValueError(f"frequency_init must be a tensor or one of {known}, got {init!r}")
-    low, high = limits or DEFAULT_RANGES[init]
-    if low >= high or (init != "uniform" and low <= 0):
+    if limits is None:
+        return DEFAULT_RANGES[init]
+    least = -math.inf if init == "uniform" else 0.0
+    if len(limits) != 2 or not least < limits[0] < limits[1] < math.inf:
         rule = "low < high" if init == "uniform" else "0 < low < high"
-        raise ValueError(f"frequency_range must have {rule} for {init!r}, got {(low, high)}")
-    return low, high
+        raise ValueError(f"frequency_range must have {rule} for {init!r}, got {limits}")
+    return limits

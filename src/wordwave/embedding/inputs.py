@@ -33,7 +33,7 @@ def check_ids(ids: Tensor, vocab_size: int) -> None:
         raise ValueError(f"ids must be in [0, {vocab_size}), got {bad} at index {where}")
 
 
-def count_positions(ids: Tensor, positions: Tensor | int | None) -> Tensor:
+def count_positions(ids: Tensor, positions: Tensor | int | None, name: str = "positions") -> Tensor:
     """Positions as a tensor that broadcasts against (..., L, D): 1, 2, …, L unless given.
 
     Shape: ids (..., L), positions broadcastable to it -> (..., L, 1)
@@ -42,11 +42,11 @@ def count_positions(ids: Tensor, positions: Tensor | int | None) -> Tensor:
         return torch.arange(1, ids.shape[-1] + 1, device=ids.device).unsqueeze(-1)
     positions = torch.as_tensor(positions, device=ids.device)
     if positions.is_complex() or positions.dtype == torch.bool:
-        raise ValueError(f"positions must be integers or real numbers, got {positions.dtype}")
+        raise ValueError(f"{name} must be integers or real numbers, got {positions.dtype}")
     sizes = zip(reversed(positions.shape), reversed(ids.shape), strict=False)
     if positions.dim() > ids.dim() or any(p not in (1, n) for p, n in sizes):
         raise ValueError(
-            f"positions must broadcast to the shape of ids {tuple(ids.shape)}, "
+            f"{name} must broadcast to the shape of ids {tuple(ids.shape)}, "
             f"got shape {tuple(positions.shape)}"
         )
     return positions.unsqueeze(-1)

@@ -16,8 +16,8 @@ from torch.autograd.function import once_differentiable
 from wordwave import complex as cx
 from wordwave.angle import angle
 
-SHORT = 256
-"""Up to this position a float32 product ω·pos is exact enough: 256·2π·2⁻²⁴ < 1e-4 for ω ≤ 2π."""
+SHORT = 128
+"""Up to this position float32 is exact enough for ω·pos + θ: 2·128·2π·2⁻²⁴ ≤ 1e-4, |ω| ≤ 2π."""
 
 
 class _WaveRows(torch.autograd.Function):
@@ -46,13 +46,13 @@ class _WaveRows(torch.autograd.Function):
         z = cx.join(r * cos, r * sin)
         ctx.save_for_backward(rows, r, cos, sin, at)
         ctx.n_words, ctx.padding_idx, ctx.sparse = amplitude.shape[0], padding_idx, sparse
-        return z.view(*ids.shape, -1)
+        return z.view(*ids.shape, z.shape[1])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rows, r, cos, sin, at = ctx.saved_tensors
-        grad_cos, grad_sin = cx.split(grad.reshape(rows.numel(), -1))
+        grad_cos, grad_sin = cx.split(grad.reshape(-1, grad.shape[-1]))
         to_table = _sparse_rows if ctx.sparse else _dense_rows
         tables: list[Tensor | None] = [None, None, None]
         if ctx.needs_input_grad[1]:

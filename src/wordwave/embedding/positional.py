@@ -86,6 +86,8 @@ class LearnedPositionEmbedding(WordEmbedding):
         position_scale: float = 1.0,
         **options: object,
     ) -> None:
+        if max_length < 1:
+            raise ValueError(f"max_length must be at least 1, got {max_length}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.max_length = max_length
         self.places = nn.Parameter(torch.randn(max_length + 1, dim) * position_scale)
@@ -101,7 +103,7 @@ class LearnedPositionEmbedding(WordEmbedding):
                     f"positions must be in [0, max_length={self.max_length}] for 'pe', got "
                     f"{low if low < 0 else high}; build it with a larger max_length"
                 )
-        return nn.functional.embedding(index, self.places)
+        return nn.functional.embedding(index.long(), self.places)
 
 
 class SinusoidalPositionEmbedding(WordEmbedding):
@@ -110,8 +112,6 @@ class SinusoidalPositionEmbedding(WordEmbedding):
     These are the imaginary and real parts of a word-shared wave of amplitude 1 (App. A).
     """
 
-    frequencies: Tensor
-
     def __init__(
         self, vocab_size: int, dim: int, *, position_scale: float = 1.0, **options: object
     ) -> None:
@@ -119,7 +119,11 @@ class SinusoidalPositionEmbedding(WordEmbedding):
             raise ValueError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.position_scale = position_scale
-        self.register_buffer("frequencies", sinusoidal(dim // 2), persistent=False)
+
+    @property
+    def frequencies(self) -> Tensor:
+        """Made when needed: stored, they would be rounded when a model is cast to bfloat16."""
+        return sinusoidal(self.dim // 2, device=self.words.weight.device)
 
     def place(self, position: Tensor) -> Tensor:
         wave = cx.phasor(angle(self.frequencies, position))

@@ -43,7 +43,9 @@ class Table(nn.Module):
             padding_idx,
             sparse,
         )
-        self.weight = nn.Parameter(values.detach().clone(), requires_grad=not frozen)
+        self.weight = nn.Parameter(
+            values.detach().to(torch.get_default_dtype(), copy=True), requires_grad=not frozen
+        )
         self.zero_padding()
 
     @staticmethod

@@ -81,7 +81,10 @@ class WaveEmbedding(nn.Module):
         if vectors is not None:
             amplitude = _check_vectors(vectors, amplitude.shape)
         frequency = initial_frequencies(
-            shape("share_frequency", share_frequency), frequency_init, limits=frequency_range
+            shape("share_frequency", share_frequency),
+            frequency_init,
+            limits=frequency_range,
+            per_word=share_frequency == "dim",
         )
         angles = torch.empty(shape("share_phase", share_phase)).uniform_(-torch.pi, torch.pi)
         self.amplitude = table(amplitude, share_amplitude, frozen=freeze_vectors)
@@ -100,7 +103,7 @@ class WaveEmbedding(nn.Module):
         """
         check_ids(ids, self.vocab_size)
         position = count_positions(ids, positions)
-        if self._is_plain_cpu(ids):
+        if self._is_plain_cpu(ids) and not position.requires_grad:
             return wave_rows(
                 ids,
                 self.amplitude.weight,
@@ -127,8 +130,8 @@ class WaveEmbedding(nn.Module):
         word = is_word(ids, self.padding_idx)
         if word is not None and not self.amplitude.per_word:
             amplitude = amplitude * word
-        z = cx.scale(cx.phasor(turning).to(amplitude.dtype), amplitude)
-        return z.expand(*ids.shape, self.out_dim)
+        amplitude = amplitude.expand(*ids.shape, self.dim)
+        return cx.scale(cx.phasor(turning).to(amplitude.dtype), amplitude)
 
     @property
     def meaning(self) -> nn.Parameter:
@@ -148,7 +151,7 @@ class WaveEmbedding(nn.Module):
                 f"z must have the shape of ids and a width of {self.out_dim}, "
                 f"{(*ids.shape, self.out_dim)}, got {tuple(z.shape)}"
             )
-        offset = count_positions(ids, n)
+        offset = count_positions(ids, n, name="n")
         witness = cx.phasor(angle(self.frequency(ids), offset)).to(z.dtype)
         if self.damping is not None:
             witness = cx.scale(witness, self._decay(ids, offset))
@@ -174,7 +177,8 @@ class WaveEmbedding(nn.Module):
     def _decay(self, ids: Tensor, position: Tensor) -> Tensor:
         """r₁^pos = e^{−softplus(ρ)·pos}, so that r₁ ≤ 1 whatever ρ is."""
         assert self.damping is not None
-        return torch.exp(-F.softplus(self.damping(ids)) * position)
+        rate = F.softplus(self.damping(ids))
+        return torch.exp(-rate * position.to(rate.dtype))
 
     def _is_plain_cpu(self, ids: Tensor) -> bool:
         """Whether `wave_rows` serves: full tables in float32, eager, on the CPU."""
@@ -196,4 +200,4 @@ def _check_vectors(vectors: Tensor, shape: torch.Size) -> Tensor:
             f"vectors must have the shape of the amplitude table {tuple(shape)}, "
             f"got {tuple(vectors.shape)}"
         )
-    return vectors.to(torch.get_default_dtype())
+    return vectors

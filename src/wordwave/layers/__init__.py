@@ -6,9 +6,10 @@ Widths are counted in numbers of the field; a complex tensor is `[real | imag]` 
 
 from wordwave.layers.attention import Memory, MultiHeadAttention, Score
 from wordwave.layers.conv import Conv1d
+from wordwave.layers.lengths import word_mask
 from wordwave.layers.linear import FeedForward, Linear
 from wordwave.layers.norm import BatchNorm, Dropout, LayerNorm
-from wordwave.layers.recurrent import LSTM, RNN, word_mask
+from wordwave.layers.recurrent import LSTM, RNN
 from wordwave.layers.weight import Field, Sharing
 
 __all__ = [

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.layers.linear import Linear
 from wordwave.layers.position import ALiBi, RoPE
-from wordwave.layers.weight import Field, Sharing, check_width, n_parts
+from wordwave.layers.weight import Field, Sharing, check_dropout, check_width, n_parts
 
 Score = Literal["magnitude", "real"]
 """How a complex product z = q·k† becomes a score: |z| (the paper) or Re z."""
@@ -59,6 +59,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         if n_heads < 1 or dim % n_heads:
             raise ValueError(f"dim must be a multiple of n_heads, got dim={dim}, n_heads={n_heads}")
+        check_dropout("dropout", dropout)
         if score not in get_args(Score):
             raise ValueError(f"score must be 'magnitude' or 'real', got {score!r}")
         self.dim, self.n_heads, self.score, self.dropout = dim, n_heads, score, dropout
@@ -156,23 +157,25 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         scale = 1 / math.sqrt(self.dim // self.n_heads)
         dropout = self.dropout if self.training else 0.0
+        empty = None if allowed is None else ~allowed.any(-1, keepdim=True)
         if self.score == "real":
-            if bias is not None and allowed is not None:
-                allowed = bias.to(queries.dtype).masked_fill(~allowed, -math.inf)
-            elif bias is not None:
-                allowed = bias.to(queries.dtype)
-            return F.scaled_dot_product_attention(
-                queries, memory.keys, memory.values, allowed, dropout, scale=scale
+            seen = allowed
+            if bias is not None:
+                seen = bias.to(queries.dtype)
+                seen = seen if allowed is None else seen.masked_fill(~allowed, -math.inf)
+            heads = F.scaled_dot_product_attention(
+                queries, memory.keys, memory.values, seen, dropout, scale=scale
             )
+            return heads if empty is None else heads.masked_fill(empty, 0)
         scores = self._magnitude(queries, memory.keys) * scale
         if bias is not None:
             scores = scores + bias
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -math.inf)
         weights = torch.softmax(scores, dim=-1)
-        if allowed is not None:
-            weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0)
-        return F.dropout(weights, dropout) @ memory.values
+        if empty is not None:
+            weights = weights.masked_fill(empty, 0)
+        return F.dropout(weights, dropout).to(memory.values.dtype) @ memory.values
 
     def _magnitude(self, queries: Tensor, keys: Tensor) -> Tensor:
         """|q·k†|. Shape: (B, H, L, parts·d), (B, H, M, parts·d) -> (B, H, L, M)"""
@@ -180,6 +183,8 @@ class MultiHeadAttention(nn.Module):
         if self.field == "real":
             return real.abs()
         imag = queries @ cx.rotate(keys).mT
+        wide = torch.promote_types(real.dtype, torch.float32)  # squares overflow half precision
+        real, imag = real.to(wide), imag.to(wide)
         return torch.sqrt(real * real + imag * imag + TINY)
 
     def _split_heads(self, x: Tensor) -> Tensor:

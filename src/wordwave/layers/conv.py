@@ -31,6 +31,8 @@ class Conv1d(nn.Module):
     ) -> None:
         super().__init__()
         check_at_least_one(kernel_size=kernel_size)
+        if padding < 0:
+            raise ValueError(f"padding must be at least 0, got {padding}")
         self.in_dim, self.out_dim, self.kernel_size = in_dim, out_dim, kernel_size
         self.padding = padding
         self.field: Field = field

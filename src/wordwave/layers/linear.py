@@ -8,7 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.layers.norm import Dropout
-from wordwave.layers.weight import Bias, Field, Sharing, Weight, check_width
+from wordwave.layers.weight import (
+    Bias,
+    Field,
+    Sharing,
+    Weight,
+    check_at_least_one,
+    check_dropout,
+    check_width,
+)
 
 
 class Linear(nn.Module):
@@ -70,6 +78,8 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        check_at_least_one(dim=dim, hidden_dim=hidden_dim)
+        check_dropout("dropout", dropout)
         self.widen = Linear(dim, hidden_dim, field=field, share=share)
         self.narrow = Linear(hidden_dim, dim, field=field, share=share)
         self.activation = activation

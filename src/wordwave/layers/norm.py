@@ -6,7 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.layers.weight import Field, check_at_least_one, check_width, n_parts
+from wordwave import complex as cx
+from wordwave.layers.weight import (
+    Field,
+    check_at_least_one,
+    check_dropout,
+    check_width,
+    n_parts,
+)
 
 
 class LayerNorm(nn.Module):
@@ -27,7 +34,8 @@ class LayerNorm(nn.Module):
         """Shape: (..., parts·D) -> (..., parts·D)"""
         check_width("x", x, self.dim, self.field)
         flat = x.reshape(-1, x.shape[-1])
-        return F.group_norm(flat, self.n_parts, self.weight, self.bias, self.eps).view(x.shape)
+        weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
+        return torch.group_norm(flat, self.n_parts, weight, bias, self.eps).view(x.shape)
 
 
 class BatchNorm(nn.Module):
@@ -57,16 +65,19 @@ class BatchNorm(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Shape: x (..., parts·D), mask (...) true where a word is -> (..., parts·D)"""
         check_width("x", x, self.dim, self.field)
-        mean, variance = self._statistics(x, mask) if self.training else (self.mean, self.variance)
-        return (x - mean) * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias
+        if mask is not None and mask.shape != x.shape[:-1]:
+            raise ValueError(f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}")
+        # Sums over thousands of words are beyond 8 bits of mantissa.
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        mean, variance = self.mean, self.variance
+        if self.training:
+            mean, variance = self._statistics(wide, mask)
+        y = (wide - mean) * (torch.rsqrt(variance + self.eps) * self.weight) + self.bias
+        return y.to(x.dtype)
 
     def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         over = tuple(range(x.dim() - 1))
-        if mask is None:
-            mask = x.new_ones(x.shape[:-1])
-        elif mask.shape != x.shape[:-1]:
-            raise ValueError(f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}")
-        counted = mask.unsqueeze(-1).to(x.dtype)
+        counted = (x.new_ones(x.shape[:-1]) if mask is None else mask.to(x.dtype)).unsqueeze(-1)
         n = counted.sum().clamp(min=1)
         mean = (x * counted).sum(over) / n
         variance = ((x - mean).square() * counted).sum(over) / n
@@ -86,12 +97,13 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float, *, field: Field = "complex") -> None:
         super().__init__()
-        if not 0 <= p < 1:
-            raise ValueError(f"p must be in [0, 1), got {p}")
+        check_dropout("p", p)
         self.p, self.n_parts = p, n_parts(field)
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·D) -> (..., parts·D)"""
+        if self.n_parts == 2:
+            cx.width(x)  # refuses an odd one
         if not self.training or self.p == 0:
             return x
         parts = x.unflatten(-1, (self.n_parts, -1))

@@ -19,17 +19,16 @@ class RoPE(nn.Module):
     positions only through their difference: the offset law of a word-shared wave, inside attention.
     """
 
-    frequencies: Tensor
-
     def __init__(self, head_dim: int) -> None:
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"RoPE needs an even width per head, got {head_dim}")
-        self.register_buffer("frequencies", sinusoidal(head_dim // 2), persistent=False)
+        self.head_dim = head_dim
 
     def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
         """Shape: heads (B, H, L, d), positions (L,) or (B, L) -> (B, H, L, d)"""
-        turning = cx.phasor(angle(self.frequencies, positions.unsqueeze(-1))).to(heads.dtype)
+        frequencies = sinusoidal(self.head_dim // 2, device=heads.device)
+        turning = cx.phasor(angle(frequencies, positions.unsqueeze(-1))).to(heads.dtype)
         return cx.multiply(heads, turning if positions.dim() == 1 else turning.unsqueeze(1))
 
 

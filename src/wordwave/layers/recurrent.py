@@ -1,7 +1,8 @@
 """Recurrent layers (App. B, Eq. 11) on torch's fused real kernels.
 
 The activations and gates act on each part by itself, so a complex LSTM of H units is a real LSTM
-of 2·H units whose weights have the block structure of a complex matrix.
+of 2·H units whose weights have the block structure of a complex matrix. Recurrence runs in the
+precision of the weights, under autocast too: errors would add up over a sentence.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
+from wordwave.layers.lengths import checked_lengths, last_word, reversed_words, word_mask
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
     Bias,
@@ -19,6 +22,7 @@ from wordwave.layers.weight import (
     Sharing,
     Weight,
     check_at_least_one,
+    check_dropout,
     check_width,
     n_parts,
 )
@@ -61,6 +65,7 @@ class _Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         check_at_least_one(in_dim=in_dim, hidden_dim=hidden_dim, n_layers=n_layers)
+        check_dropout("dropout", dropout)
         self.in_dim, self.hidden_dim, self.n_layers = in_dim, hidden_dim, n_layers
         self.n_directions = 2 if bidirectional else 1
         self.out_dim = self.n_directions * hidden_dim
@@ -90,19 +95,21 @@ class _Recurrent(nn.Module):
         if x.dim() != 3:
             raise ValueError(f"x must be (B, L, width), got shape {tuple(x.shape)}")
         if lengths is not None:
-            _check_lengths(lengths, x)
+            lengths = checked_lengths(lengths, x)
         if state is None:
             state = (x.new_zeros(len(self.directions), x.shape[0], self.width),) * self.n_states
         self._check_state(state, x.shape[0])
+        if x.shape[1] == 0:
+            return x.new_zeros(x.shape[0], 0, self.n_directions * self.width), state
         ends: list[tuple[Tensor, ...]] = []
         for layer in range(self.n_layers):
             ways: list[Tensor] = []
             for _ in range(self.n_directions):
                 start = tuple(s[len(ends)].unsqueeze(0) for s in state)
                 backwards = len(ways) == 1
-                read = _reverse(x, lengths) if backwards else x
+                read = reversed_words(x, lengths) if backwards else x
                 out, end = self._run(read, start, self.directions[len(ends)], lengths)
-                ways.append(_reverse(out, lengths) if backwards else out)
+                ways.append(reversed_words(out, lengths) if backwards else out)
                 ends.append(end)
             x = self._side_by_side(ways)
             if lengths is not None:
@@ -129,19 +136,6 @@ class _Recurrent(nn.Module):
             raise ValueError(f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}")
 
 
-def _check_lengths(lengths: Tensor, x: Tensor) -> None:
-    if lengths.shape != x.shape[:1] or lengths.is_floating_point():
-        raise ValueError(
-            f"lengths must be {x.shape[0]} integers, one per sentence, "
-            f"got shape {tuple(lengths.shape)} of {lengths.dtype}"
-        )
-    if not torch.compiler.is_compiling() and lengths.numel():
-        low, high = (int(v) for v in torch.aminmax(lengths))
-        if low < 0 or high > x.shape[1]:
-            bad = low if low < 0 else high
-            raise ValueError(f"lengths must be in [0, L={x.shape[1]}], got {bad}")
-
-
 class RNN(_Recurrent):
     """h_t = tanh(W·z_t + U·h_{t−1} + b), tanh of each part by itself (Eq. 11).
 
@@ -158,8 +152,10 @@ class RNN(_Recurrent):
         self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         weights = way.real_weights()
-        out, last = torch.rnn_tanh(x, start[0], weights, True, 1, 0.0, self.training, False, True)
-        return out, (last if lengths is None else _last_word(out, start[0], lengths),)
+        x, h = (t.to(weights[0].dtype) for t in (x, *start))
+        with torch.autocast(x.device.type, enabled=False):
+            out, last = torch.rnn_tanh(x, h, weights, True, 1, 0.0, self.training, False, True)
+        return out, (last if lengths is None else last_word(out, start[0], lengths),)
 
 
 class LSTM(_Recurrent):
@@ -181,47 +177,38 @@ class LSTM(_Recurrent):
         weights = way.real_weights()
         if lengths is not None:
             x, weights[0] = _hold_cell_after(lengths, x, weights[0])
-        out, h, c = torch.lstm(x, start, weights, True, 1, 0.0, self.training, False, True)
-        return out, (h if lengths is None else _last_word(out, start[0], lengths), c)
+        x, h, c = (t.to(weights[0].dtype) for t in (x, *start))
+        with torch.autocast(x.device.type, enabled=False):
+            if torch.compiler.is_compiling():
+                out, h, c = _lstm_step_by_step(x, h[0], c[0], weights)
+            else:
+                out, h, c = torch.lstm(x, (h, c), weights, True, 1, 0.0, self.training, False, True)
+        return out, (h if lengths is None else last_word(out, start[0], lengths), c)
+
+
+def _lstm_step_by_step(
+    x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the fused kernel computes, for graphs that cannot train through it."""
+    from_input, from_hidden, bias, _ = weights
+    outputs = []
+    for step in F.linear(x, from_input, bias).unbind(1):
+        i, f, g, o = (step + F.linear(h, from_hidden)).chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    return torch.stack(outputs, dim=1), h.unsqueeze(0), c.unsqueeze(0)
 
 
 def _hold_cell_after(lengths: Tensor, x: Tensor, from_input: Tensor) -> tuple[Tensor, Tensor]:
     """Keep each cell as it is once its sentence has ended.
 
-    The fused kernel knows no lengths. One more input, 1 on padding, shuts the input gate (−100)
-    and opens the forget gate (+100) there, so that c_t = c_{t−1} exactly.
+    The fused kernel knows no lengths. One more input, 1 on padding, shuts the input gate (−1000)
+    and opens the forget gate (+1000) there, so that c_t = c_{t−1} exactly.
     """
-    gate = from_input.new_tensor([-100.0, 100.0, 0.0, 0.0])  # torch's order: i, f, g, o
+    gate = from_input.new_tensor([-1000.0, 1000.0, 0.0, 0.0])  # torch's order: i, f, g, o
     column = gate.repeat_interleave(from_input.shape[0] // 4).unsqueeze(1)
     ended = ~word_mask(lengths, x.shape[1])
     x = x.masked_fill(ended.unsqueeze(-1), 0)
     x = torch.cat([x, ended.unsqueeze(-1).to(x.dtype)], dim=-1)
     return x, torch.cat([from_input, column], dim=1)
-
-
-def word_mask(lengths: Tensor, length: int) -> Tensor:
-    """True where a word is, false where padding is. Shape: (B,) -> (B, L)"""
-    return torch.arange(length, device=lengths.device) < lengths.unsqueeze(1)
-
-
-def _last_word(out: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
-    """The output at each sentence's last word, the starting state for an empty one.
-
-    Shape: out (B, L, W), start (1, B, W), lengths (B,) -> (1, B, W)
-    """
-    index = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, out.shape[-1])
-    last = out.gather(1, index).transpose(0, 1)
-    return torch.where((lengths > 0).view(1, -1, 1), last, start)
-
-
-def _reverse(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sentence read from its last word to its first; padding stays where it is.
-
-    Shape: (B, L, W) -> (B, L, W)
-    """
-    if lengths is None:
-        return x.flip(1)
-    place = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
-    mirrored = lengths.unsqueeze(1) - 1 - place
-    order = torch.where(mirrored >= 0, mirrored, place)
-    return x.gather(1, order.unsqueeze(-1).expand_as(x))

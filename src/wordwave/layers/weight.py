@@ -32,6 +32,11 @@ def check_at_least_one(**values: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {value}")
 
 
+def check_dropout(name: str, p: float) -> None:
+    if not 0 <= p < 1:
+        raise ValueError(f"{name} must be in [0, 1), got {p}")
+
+
 def n_parts(field: Field) -> int:
     """Real numbers per component: 1 for the real field, 2 for the complex one."""
     check_field(field)
