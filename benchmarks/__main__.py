@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.measure import median_times, n_calls
+from benchmarks.measure import median_times, n_calls, settle
 from benchmarks.record import EMULATED, Record, compare, has_native_bf16, surroundings, write
 from benchmarks.rows import Row, Sizes, rows
 from benchmarks.show import shown
@@ -62,7 +62,7 @@ def measure(row: Row, rounds: int, unjudged: str, progress: Progress) -> list[Re
 
 def main() -> int:
     options = arguments()
-    torch.set_num_threads(1)
+    settle()
     same = {**asdict(options.sizes), **surroundings()}
     unjudged = {"fp32": "", "bf16": "" if has_native_bf16() else EMULATED}
     if options.tiny:

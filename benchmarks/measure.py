@@ -8,9 +8,11 @@ machine, while wall time on a busy one grows with the length of a call, which fa
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,6 +82,19 @@ def training_step(
         optimiser.step()
 
     return Contender(name, passes.prepare, step)
+
+
+def settle() -> None:
+    """One thread, and freed memory is kept.
+
+    Left to itself glibc now and then returns freed gradients to the kernel; to get them back costs
+    a dense embedding half its time again in page faults, and chance decides which contender pays.
+    """
+    torch.set_num_threads(1)
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        trim_threshold, mmap_threshold = -1, -3
+        libc.mallopt(trim_threshold, 2**31 - 1)
+        libc.mallopt(mmap_threshold, 2**25)
 
 
 def n_calls(rounds: int) -> int:

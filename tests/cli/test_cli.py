@@ -1,0 +1,85 @@
+"""The command line as a user meets it."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+WORDWAVE = str(Path(sys.executable).with_name("wordwave"))
+SMALL = ("--dim", "8", "--n-train", "64", "--n-test", "20", "--epochs", "1")
+
+
+def wordwave(*arguments, **options):
+    return subprocess.run(
+        [WORDWAVE, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def test_help_answers_without_importing_torch():
+    shown = wordwave("--help")
+    assert shown.returncode == 0 and "probe" in shown.stdout
+    check = "import sys; from wordwave.cli import probe, demo; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+
+
+def test_probe_writes_records_tables_and_pictures_and_goes_on_where_it_stopped(tmp_path):
+    command = ("probe", "--tasks", "precedence", "copy", "--encoders", "fasttext", "transformer")
+    command += ("--embeddings", "none", "complex-order", "rope", "--out", tmp_path, *SMALL)
+    first = wordwave(*command, "--jobs", "1")
+    assert first.returncode == 0, first.stderr
+    records = (tmp_path / "records.jsonl").read_text()
+    assert len(records.splitlines()) == 2 + 3 + 3
+    with (tmp_path / "probe.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {r["embedding"] for r in rows} == {"none", "complex-order", "rope"}
+    for name in ("probe.json", "probe.md", "heat-map.png", "lengths.png", "frequencies.png"):
+        assert (tmp_path / name).stat().st_size > 100
+    again = wordwave(*command, "--jobs", "1")
+    assert again.returncode == 0
+    assert (tmp_path / "records.jsonl").read_text() == records
+
+
+def test_a_killed_probe_keeps_its_finished_cells(tmp_path):
+    command = [WORDWAVE, "probe", "--tasks", "precedence", "--encoders", "fasttext", "--jobs", "1"]
+    command += ["--seeds", "40", "--embeddings", "none", "--out", str(tmp_path), *SMALL]
+    running = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    records = tmp_path / "records.jsonl"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if records.exists() and len(records.read_text().splitlines()) >= 3:
+            break
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    kept = records.read_text().splitlines()
+    assert 3 <= len(kept) < 40
+    assert wordwave(*command[1:]).returncode == 0
+    finished = records.read_text().splitlines()
+    assert finished[: len(kept) - 1] == kept[:-1] and len(finished) >= 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--tasks", "precedense"), "did you mean 'precedence'"),
+        (("--embeddings", "sine"), "embeddings must be among none, pe"),
+        (("--encoders", "gru"), "encoders must be among fasttext"),
+        (("--lengths", "60-40"), "lengths must be shortest-longest"),
+        (("--lengths", "long"), "lengths must be shortest-longest"),
+        (("--tasks", "swap-text"), "needs a text file"),
+        (("--tasks", "swap-text", "--text", "nowhere.txt"), "nowhere.txt"),
+        (("--tasks", "copy", "--encoders", "fasttext"), "do not combine"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(arguments, said, tmp_path):
+    result = wordwave("probe", *arguments, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert said in result.stderr and len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()

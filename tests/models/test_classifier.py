@@ -1,0 +1,82 @@
+"""Classifiers of every combination: shapes, padding, batches, gradients, order."""
+
+import pytest
+import torch
+
+from wordwave.models.classifier import Classifier, Tagger, count_parameters
+from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS, ModelConfig
+
+COMBINATIONS = [
+    (encoder, embedding)
+    for encoder in ENCODERS
+    for embedding in (*PAPER_EMBEDDINGS, *(IN_ATTENTION if encoder == "transformer" else ()))
+]
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 0, 0, 0, 0], [8, 0, 0, 0, 0, 0, 0]])
+
+for_each = pytest.mark.parametrize(("encoder", "embedding"), COMBINATIONS)
+
+
+def model(encoder, embedding, kind=Classifier, **options):
+    torch.manual_seed(0)
+    config = ModelConfig(embedding=embedding, encoder=encoder, dim=8, n_filters=4, **options)
+    return kind(config, 10, 3).eval()
+
+
+@for_each
+@pytest.mark.parametrize("readout", ["concat", "magnitude"])
+def test_padding_and_the_rest_of_the_batch_change_nothing(encoder, embedding, readout):
+    net = model(encoder, embedding, readout=readout)
+    together = net(IDS)
+    assert together.shape == (3, 3)
+    for row, n in enumerate((7, 3, 1)):
+        alone = net(IDS[row : row + 1, :n])
+        longer = net(torch.nn.functional.pad(IDS[row : row + 1, :n], (0, 4)))
+        torch.testing.assert_close(together[row : row + 1], alone, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(longer, alone, atol=1e-5, rtol=1e-4)
+
+
+@for_each
+def test_every_parameter_gets_a_finite_gradient(encoder, embedding):
+    net = model(encoder, embedding, readout="magnitude").train()
+    net(IDS).square().sum().backward()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("embedding", PAPER_EMBEDDINGS)
+def test_a_bag_hears_the_order_of_words_only_through_waves(embedding):
+    net = model("fasttext", embedding).double()
+    same = torch.allclose(net(IDS[:1]), net(IDS[:1].flip(1)), atol=1e-12)
+    assert same == (embedding != "complex-order")
+
+
+@pytest.mark.parametrize("embedding", ["rope", "alibi"])
+def test_positions_inside_attention_are_relative(embedding):
+    net = model("transformer", embedding).double()
+    here = net(IDS[:1])
+    there = net(IDS[:1], torch.arange(1, 8).unsqueeze(0) + 100)
+    torch.testing.assert_close(here, there)
+    apart = net(IDS[:1], torch.arange(1, 8).unsqueeze(0) * 3)
+    assert not torch.allclose(here, apart)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "embedding"), [c for c in COMBINATIONS if c[0] in ("lstm", "transformer")]
+)
+def test_a_tagger_answers_at_every_word(encoder, embedding):
+    net = model(encoder, embedding, Tagger)
+    assert net(IDS).shape == (3, 7, 3)
+    torch.testing.assert_close(net(IDS)[1:2, :3], net(IDS[1:2, :3]), atol=1e-5, rtol=1e-4)
+
+
+def test_combinations_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match=r"inside attention.*got 'cnn'"):
+        ModelConfig(embedding="rope", encoder="cnn")
+    with pytest.raises(ValueError, match=r"a tagger needs.*got 'fasttext'"):
+        model("fasttext", "none", Tagger)
+
+
+def test_parameters_are_counted_as_trained():
+    config = ModelConfig(embedding="none", encoder="fasttext", dim=8, hidden_dim=0)
+    assert count_parameters(Classifier(config, 10, 3)) == 10 * 8 + 8 * 3 + 3
