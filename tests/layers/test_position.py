@@ -102,6 +102,38 @@ def test_decoding_word_by_word_is_the_causal_pass(oracle, position, score):
 
 
 @for_each_kind
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (B, 4)])
+def test_decoding_counts_on_from_the_positions_of_the_past(oracle, position, shape):
+    layer = build(oracle, position)
+    x = torch.randn(B, L, D)
+    whole = layer(x, positions=torch.arange(L) + 100, causal=True)
+    memory = layer.read(x[:, :4], positions=(torch.arange(4) + 100).expand(shape))
+    for i in range(4, L):
+        word = x[:, i : i + 1]
+        memory = layer.read(word, memory)
+        answer = layer.answer(word, memory, causal=True)
+        assert_close(answer, whole[:, i : i + 1], rtol=1e-4, atol=1e-5)
+
+
+@for_each_kind
+@for_each_score
+@pytest.mark.parametrize("n_keys", [0, 3, 9])
+def test_a_source_may_be_shorter_or_longer_than_the_questions(oracle, position, score, n_keys):
+    layer = build(oracle, position, score)
+    y = layer(torch.randn(B, L, D), torch.randn(B, n_keys, D))
+    assert y.shape == (B, L, D) and y.isfinite().all()
+
+
+@for_each_kind
+@pytest.mark.parametrize("shape", [(), (L - 1,), (B + 1, L), (1, B, L)], ids=str)
+def test_positions_of_a_wrong_shape_are_refused(position, shape):
+    layer = MultiHeadAttention(D, H, field="real", position=position)
+    with pytest.raises(ValueError, match=r"positions .*got") as error:
+        layer(torch.randn(B, L, D), positions=torch.zeros(shape, dtype=torch.long))
+    assert str(shape) in str(error.value)
+
+
+@for_each_kind
 @for_each_score
 @pytest.mark.parametrize("causal", [False, True])
 def test_masked_words_do_not_count(oracle, position, score, causal):
