@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEY = ("task", "embedding", "encoder", "recipe", "seed", "budget")
 
-LEARNING_RATES = {"fasttext": 3e-2, "cnn": 3e-3, "lstm": 1e-2, "transformer": 1e-2}
+LEARNING_RATES = {"fasttext": 3e-2, "cnn": 1e-2, "lstm": 1e-2, "transformer": 1e-2}
 """The same for every embedding under an encoder."""
 
 Lengths = tuple[int, int]
@@ -144,6 +144,7 @@ def run_cell(
     return {
         **dataclasses.asdict(cell),
         "budget": dataclasses.asdict(budget),
+        "learning_rate": LEARNING_RATES[cell.encoder],
         "accuracy": scores,
         "train_accuracy": accuracy(model, data.ids, data.targets),
         "parameters": count_parameters(model),
@@ -157,7 +158,7 @@ def _sensitivity(model: Any, task: Probe) -> dict[str, list[float]] | None:
     """δ_j of the words whose place decides, and of the others, where words have frequencies."""
     if not task.marked or not hasattr(model.embedding, "sensitivity"):
         return None
-    delta = model.embedding.sensitivity().tolist()
+    delta = [round(d, 4) for d in model.embedding.sensitivity().tolist()]
     named = list(zip(task.words, delta, strict=True))[2:]
     return {
         "marked": [d for word, d in named if word in task.marked],
