@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine with Python 3.10-3.13 and make:
+# Two commands do everything on a fresh machine with Python 3.11 and make:
 #   make demo    install, then run the main job on built-in data
 #   make test    install, then run every check and test
 

@@ -34,40 +34,36 @@ class _WaveRows(torch.autograd.Function):
         sparse: bool,
     ) -> Tensor:
         rows = ids.reshape(-1)
-        at = position.expand(*ids.shape, 1).reshape(-1, 1).to(amplitude.dtype)
+        place = position.expand(*ids.shape, 1).reshape(-1, 1)
         r, turning = amplitude.index_select(0, rows), frequency.index_select(0, rows)
-        if short:
-            turning.mul_(at)
-        else:
-            turning = angle(turning, position.expand(*ids.shape, 1).reshape(-1, 1))
+        turning = turning.mul_(place) if short else angle(turning, place)
         if phase is not None:
             turning.add_(phase.index_select(0, rows))
         cos, sin = turning.cos(), turning.sin_()
         z = cx.join(r * cos, r * sin)
-        ctx.save_for_backward(rows, r, cos, sin, at)
+        ctx.save_for_backward(rows, r, cos, sin, place.to(r.dtype))
         ctx.n_words, ctx.padding_idx, ctx.sparse = amplitude.shape[0], padding_idx, sparse
         return z.view(*ids.shape, z.shape[1])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, r, cos, sin, at = ctx.saved_tensors
+        rows, r, cos, sin, place = ctx.saved_tensors
+        _, wants_amplitude, wants_frequency, wants_phase, *_ = ctx.needs_input_grad
         grad_cos, grad_sin = cx.split(grad.reshape(-1, grad.shape[-1]))
         to_table = _sparse_rows if ctx.sparse else _dense_rows
-        tables: list[Tensor | None] = [None, None, None]
-        if ctx.needs_input_grad[1]:
-            by_amplitude = (grad_cos * cos).addcmul_(grad_sin, sin)
-            tables[0] = to_table(by_amplitude, rows, ctx.n_words, ctx.padding_idx)
-        if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
-            by_phase = (grad_sin * cos).addcmul_(grad_cos, sin, value=-1).mul_(r)
-            if ctx.needs_input_grad[3]:
-                tables[2] = to_table(by_phase, rows, ctx.n_words, ctx.padding_idx)
-                by_phase = by_phase * at if ctx.sparse else by_phase.mul_(at)
-            else:
-                by_phase.mul_(at)
-            if ctx.needs_input_grad[2]:
-                tables[1] = to_table(by_phase, rows, ctx.n_words, ctx.padding_idx)
-        return None, *tables, None, None, None, None
+        amplitude = frequency = phase = None
+        if wants_amplitude:
+            values = (grad_cos * cos).addcmul_(grad_sin, sin)
+            amplitude = to_table(values, rows, ctx.n_words, ctx.padding_idx)
+        if wants_frequency or wants_phase:
+            values = (grad_sin * cos).addcmul_(grad_cos, sin, value=-1).mul_(r)
+            if wants_phase:
+                phase = to_table(values, rows, ctx.n_words, ctx.padding_idx)
+            if wants_frequency:
+                values = values * place if wants_phase else values.mul_(place)
+                frequency = to_table(values, rows, ctx.n_words, ctx.padding_idx)
+        return None, amplitude, frequency, phase, None, None, None, None
 
 
 def _dense_rows(values: Tensor, rows: Tensor, n_words: int, padding_idx: int | None) -> Tensor:
