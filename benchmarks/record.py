@@ -81,6 +81,7 @@ def has_native_bf16() -> bool:
 def surroundings() -> Record:
     """The part of a record that is the same for all rows of a run."""
     return {
+        "timing": "CPU time of the process, freed memory kept",
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "cpu": _cpu_name(),

@@ -34,7 +34,8 @@ def _table(records: Sequence[Record]) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("row", "peer", "ours ms", "peer ms", "ratio", "bar", "goal", "verdict"):
         left = column in ("row", "peer", "verdict")
-        table.add_column(column, justify="left" if left else "right", no_wrap=True)
+        wraps = column in ("row", "peer")
+        table.add_column(column, justify="left" if left else "right", no_wrap=not wraps)
     previous = None
     for r in records:
         name = _name(r)

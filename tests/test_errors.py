@@ -184,7 +184,7 @@ def test_layers_refuse(action, words):
     (lambda: RNN(3, 2, field="r"), "field must be", "got 'r'"),
     (lambda: LSTM(3, 2, dropout=-0.1), "dropout", "[0, 1)", "got -0.1"),
     (lambda: MultiHeadAttention(6, 4), "dim must be a multiple of n_heads", "dim=6, n_heads=4"),
-    (lambda: MultiHeadAttention(6, 0), "n_heads", "n_heads=0"),
+    (lambda: MultiHeadAttention(6, 0), "n_heads must be at least 1, got 0"),
     (lambda: MultiHeadAttention(0, 2), "dim must be at least 1, got 0"),
     (lambda: MultiHeadAttention(4, 2, score="norm"), "score must be", "got 'norm'"),
     (lambda: MultiHeadAttention(4, 2, field="C"), "field must be", "got 'C'"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -13,10 +11,14 @@ from wordwave.complex import TURN
 def sinusoidal(dim: int, *, base: float = 10_000.0, device: torch.device | None = None) -> Tensor:
     """ω_k = base^(−k/D), k = 0 … D−1: the frequencies of sinusoidal positions of width 2·D.
 
+    Computed by Python, so that eager, compiled and exported models agree to the last bit: at
+    position 1,000,000 one bit of ω is an angle of 0.06.
+
     Shape: (D,) float32
     """
-    k = torch.arange(dim, device=device, dtype=torch.float32)
-    return torch.exp(k * (-math.log(base) / dim))
+    return torch.tensor(
+        [base ** (-k / dim) for k in range(dim)], dtype=torch.float32, device=device
+    )
 
 
 def angle(frequency: Tensor, position: Tensor) -> Tensor:
@@ -26,6 +28,9 @@ def angle(frequency: Tensor, position: Tensor) -> Tensor:
     and bfloat16 cannot even hold the position 257. So the whole turns are taken off in float64.
     """
     wide = torch.float32 if frequency.device.type == "mps" else torch.float64
-    turns = frequency.to(wide) * (position.to(wide) / TURN)
-    reduced = (turns - turns.round()) * TURN
+    turn: Tensor | float = TURN
+    if torch.compiler.is_compiling():  # an exporter would round a Python float to float32
+        turn = torch.tensor(TURN, dtype=wide, device=frequency.device)
+    turns = frequency.to(wide) * (position.to(wide) / turn)
+    reduced = (turns - turns.round()) * turn
     return reduced.to(torch.promote_types(frequency.dtype, torch.float32))

@@ -16,7 +16,14 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.layers.linear import Linear
 from wordwave.layers.position import ALiBi, RoPE
-from wordwave.layers.weight import Field, Sharing, check_dropout, check_width, n_parts
+from wordwave.layers.weight import (
+    Field,
+    Sharing,
+    check_at_least_one,
+    check_dropout,
+    check_width,
+    n_parts,
+)
 
 Score = Literal["magnitude", "real"]
 """How a complex product z = q·k† becomes a score: |z| (the paper) or Re z."""
@@ -57,7 +64,8 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if n_heads < 1 or dim % n_heads:
+        check_at_least_one(dim=dim, n_heads=n_heads)
+        if dim % n_heads:
             raise ValueError(f"dim must be a multiple of n_heads, got dim={dim}, n_heads={n_heads}")
         check_dropout("dropout", dropout)
         if score not in get_args(Score):
@@ -110,16 +118,20 @@ class MultiHeadAttention(nn.Module):
         keys = self._split_heads(self.to_key(source))
         values = self._split_heads(self.to_value(source))
         if positions is None:
-            n_read = 0 if past is None else past.keys.shape[2]
-            positions = torch.arange(1, source.shape[1] + 1, device=source.device) + n_read
+            positions = torch.arange(1, source.shape[1] + 1, device=source.device)
+            if past is not None and past.positions.shape[-1]:
+                positions = past.positions[..., -1:] + positions
+        _check_positions(positions, source)
         if self.rope is not None:
             keys = self.rope.turn(keys, positions)
         if past is None:
             return Memory(keys, values, positions)
+        lead = torch.broadcast_shapes(past.positions.shape[:-1], positions.shape[:-1])
+        places = [p.expand(*lead, -1) for p in (past.positions, positions)]
         return Memory(
             torch.cat([past.keys, keys], 2),
             torch.cat([past.values, values], 2),
-            torch.cat([past.positions, positions], -1),
+            torch.cat(places, -1),
         )
 
     def answer(
@@ -133,7 +145,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Attend from x to what was read.
 
-        Shape: x (B, L, parts·D), positions those of the last L words read if None
+        Shape: x (B, L, parts·D), positions (L,) or (B, L); those of the last L words read if None,
+        or 1 … L where fewer were read
         """
         check_width("x", x, self.dim, self.field)
         _check_batched("x", x)
@@ -144,7 +157,12 @@ class MultiHeadAttention(nn.Module):
                 f"got {queries.shape[0]} and {memory.keys.shape[0]}"
             )
         if positions is None:
-            positions = memory.positions[..., -x.shape[1] :]
+            n_past = memory.keys.shape[2] - x.shape[1]
+            if n_past >= 0:
+                positions = memory.positions[..., n_past:]
+            else:
+                positions = torch.arange(1, x.shape[1] + 1, device=x.device)
+        _check_positions(positions, x)
         if self.rope is not None:
             queries = self.rope.turn(queries, positions)
         allowed = _allowed(queries, memory.keys, mask, causal)
@@ -204,6 +222,14 @@ class MultiHeadAttention(nn.Module):
 def _check_batched(name: str, x: Tensor) -> None:
     if x.dim() != 3:
         raise ValueError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
+
+
+def _check_positions(positions: Tensor, x: Tensor) -> None:
+    n, length = x.shape[:2]
+    if positions.shape not in ((length,), (1, length), (n, length)):
+        raise ValueError(
+            f"positions must be of shape {(length,)} or {(n, length)}, got {tuple(positions.shape)}"
+        )
 
 
 def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
