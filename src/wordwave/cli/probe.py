@@ -42,6 +42,8 @@ class ProbeOptions:
     """Folder for records, tables and pictures."""
     jobs: int = 2
     """Cells at once, one thread each."""
+    report_only: bool = False
+    """Run nothing; report the cells that are there."""
     budget: Annotated[Budget, tyro.conf.OmitArgPrefixes] = field(default_factory=Budget)
 
 
@@ -86,10 +88,13 @@ def run_probe(options: ProbeOptions) -> None:
     keys = {store.key_of(key(cell)) for cell in wanted}
     n_missing = len(keys - store.done())
     console = Console()
-    results = run_missing(wanted, run, store, key=key, n_jobs=options.jobs)
-    for _ in tracked(results, n_missing, "cells", console):
-        pass
+    if n_missing and not options.report_only:
+        results = run_missing(wanted, run, store, key=key, n_jobs=options.jobs)
+        for _ in tracked(results, n_missing, "cells", console):
+            pass
     records = [r for r in store.records() if store.key_of(r) in keys]
+    if not records:
+        raise ValueError(f"'{store.path}' holds none of these cells; run without --report-only")
     for span in lab_report.lengths_in(records):
         console.print(lab_report.table(records, span))
     written = lab_report.write_files(records, options.out)

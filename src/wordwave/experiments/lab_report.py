@@ -89,23 +89,65 @@ def write_files(records: list[Record], folder: Path) -> list[Path]:
         writer.writeheader()
         writer.writerows(rows)
     as_json.write_text(json.dumps(rows, indent=1) + "\n")
-    as_markdown.write_text(
-        "\n".join(_markdown(scores_at(records, n), n) for n in lengths_in(records))
-    )
+    tables = [_markdown(records, n) for n in lengths_in(records)]
+    as_markdown.write_text("\n".join([_counts(records), *tables, _effects_markdown(records)]))
     return [as_csv, as_json, as_markdown]
 
 
-def _markdown(scores: Scores, lengths: str) -> str:
+def _counts(records: list[Record]) -> str:
+    budget = ", ".join(f"{name} {value}" for name, value in records[0]["budget"].items())
+    seeds = len({r["seed"] for r in records})
+    return f"{len(records)} cells, {seeds} seeds, recipe {records[0]['recipe']}; {budget}.\n"
+
+
+def _markdown(records: list[Record], lengths: str) -> str:
+    scores = scores_at(records, lengths)
     columns = [k for k in KINDS if any(key[2] == k for key in scores)]
     lines = [
         f"## Sentences of {lengths} words\n",
-        "Mean accuracy ± standard deviation over seeds.\n",
-        f"| task | encoder | {' | '.join(columns)} |",
-        "|---|---|" + "---|" * len(columns),
+        "Mean accuracy ± standard deviation over seeds; last, complex-order against the best of",
+        "the paper's other four (noise: twice the standard error of the difference).\n",
+        f"| task | encoder | {' | '.join(columns)} | complex-order is |",
+        "|---|---|" + "---|" * (len(columns) + 1),
     ]
+    n_test = records[0]["budget"]["n_test"]
     for task, encoder in rows_in(scores):
         values = [scores.get((task, encoder, k), []) for k in columns]
-        lines.append(f"| {task} | {encoder} | {' | '.join(map(_mean, values))} |")
+        verdict = _verdict(scores, task, encoder, n_test)
+        lines.append(f"| {task} | {encoder} | {' | '.join(map(_mean, values))} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(scores: Scores, task: str, encoder: str, n_test: int) -> str:
+    """Best, within noise of the best, or behind it, among the paper's five embeddings."""
+    waves = scores.get((task, encoder, "complex-order"))
+    rivals = {k: scores.get((task, encoder, k)) for k in PAPER_EMBEDDINGS[:-1]}
+    means = {k: statistics.fmean(v) for k, v in rivals.items() if v}
+    if not waves or not means:
+        return ""
+    best = max(means, key=means.__getitem__)
+    ours, theirs = statistics.fmean(waves), means[best]
+    n = n_test * min(len(waves), len(rivals[best] or []))
+    noise = 2 * ((ours * (1 - ours) + theirs * (1 - theirs)) / n) ** 0.5
+    if ours > theirs + noise:
+        return f"best, by {ours - theirs:.3f}"
+    if ours >= theirs - noise:
+        return "within noise of the best"
+    return f"behind {best} by {theirs - ours:.3f}"
+
+
+def _effects_markdown(records: list[Record]) -> str:
+    lines = [
+        "## Frequencies\n",
+        "Mean δ of the words whose place decides the answer and of all others after training.\n",
+        "| task | encoder | deciding | others | Cohen's d | seeds |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {e['task']} | {e['encoder']} | {e['marked']:.4f} | {e['others']:.4f} "
+        f"| {e['cohens_d']:+.1f} | {e['seeds']} |"
+        for e in frequency_effect(records)
+    ]
     return "\n".join(lines) + "\n"
 
 
