@@ -40,15 +40,17 @@ class _WaveRows(torch.autograd.Function):
         if phase is not None:
             turning.add_(phase.index_select(0, rows))
         cos, sin = turning.cos(), turning.sin_()
-        z = cx.join(r * cos, r * sin)
-        ctx.save_for_backward(rows, r, cos, sin, place.to(r.dtype))
+        z = r.new_empty(rows.numel(), 2 * r.shape[1])
+        for part, turned in zip(cx.split(z), (cos, sin), strict=True):
+            torch.mul(r, turned, out=part)
+        ctx.save_for_backward(rows, z, cos, sin, place.to(r.dtype))
         ctx.n_words, ctx.padding_idx, ctx.sparse = amplitude.shape[0], padding_idx, sparse
         return z.view(*ids.shape, z.shape[1])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, r, cos, sin, place = ctx.saved_tensors
+        rows, z, cos, sin, place = ctx.saved_tensors
         _, wants_amplitude, wants_frequency, wants_phase, *_ = ctx.needs_input_grad
         grad_cos, grad_sin = cx.split(grad.reshape(-1, grad.shape[-1]))
         to_table = _sparse_rows if ctx.sparse else _dense_rows
@@ -57,7 +59,8 @@ class _WaveRows(torch.autograd.Function):
             values = (grad_cos * cos).addcmul_(grad_sin, sin)
             amplitude = to_table(values, rows, ctx.n_words, ctx.padding_idx)
         if wants_frequency or wants_phase:
-            values = (grad_sin * cos).addcmul_(grad_cos, sin, value=-1).mul_(r)
+            real, imag = cx.split(z)
+            values = (grad_sin * real).addcmul_(grad_cos, imag, value=-1)
             if wants_phase:
                 phase = to_table(values, rows, ctx.n_words, ctx.padding_idx)
             if wants_frequency:
@@ -67,8 +70,10 @@ class _WaveRows(torch.autograd.Function):
 
 
 def _dense_rows(values: Tensor, rows: Tensor, n_words: int, padding_idx: int | None) -> Tensor:
-    skip = -1 if padding_idx is None else padding_idx
-    return torch.ops.aten.embedding_dense_backward(values, rows, n_words, skip, False)
+    table = values.new_zeros(n_words, values.shape[1]).index_add_(0, rows, values)
+    if padding_idx is not None:
+        table[padding_idx] = 0
+    return table
 
 
 def _sparse_rows(values: Tensor, rows: Tensor, n_words: int, padding_idx: int | None) -> Tensor:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave import complex as cx
 from wordwave.layers.weight import Bias, Field, Sharing, Weight, check_at_least_one, check_width
 
 
 class Conv1d(nn.Module):
     """Convolution along L over a field; narrow by default: L − k + 1 positions come out.
+
+    It is a linear layer over windows of k neighbouring words.
 
     Args:
         in_dim, out_dim: widths, in complex numbers if the field is complex.
@@ -47,20 +51,12 @@ class Conv1d(nn.Module):
                 f"x must be (B, L, width) with L + 2·padding >= kernel_size={self.kernel_size}, "
                 f"got shape {tuple(x.shape)} and padding={self.padding}"
             )
-        bias = None if self.bias is None else self.bias()
-        if not self.weight.acts_per_part:
-            return self._convolve(x, self.weight(), bias)
-        # The two parts are two sentences under one real kernel.
-        parts = self.weight.prepare(x).unflatten(-1, (2, self.in_dim)).transpose(1, 2)
-        y = self._convolve(parts.flatten(0, 1), self.weight.a, None)
-        y = y.unflatten(0, (-1, 2)).transpose(1, 2).flatten(-2)
-        return y if bias is None else y + bias
-
-    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        # (B, L, C) seen as an image of height 1 is already in channels-last memory order.
-        image = x.transpose(1, 2).unsqueeze(2)
-        y = F.conv2d(image, weight.unsqueeze(2), bias, padding=(0, self.padding))
-        return y.squeeze(2).transpose(1, 2)
+        if self.padding:
+            x = F.pad(x, (0, 0, self.padding, self.padding))
+        n_windows = x.shape[1] - self.kernel_size + 1
+        taps = [x[:, k : k + n_windows] for k in range(self.kernel_size)]
+        windows = cx.concat(taps) if self.field == "complex" else torch.cat(taps, dim=-1)
+        return self.weight.times(windows, None if self.bias is None else self.bias())
 
     def extra_repr(self) -> str:
         return (

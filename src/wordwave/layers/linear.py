@@ -20,7 +20,7 @@ from wordwave.layers.weight import (
 
 
 class Linear(nn.Module):
-    """W·z + b over a field: one matrix product, complex or not.
+    """W·z + b over a field.
 
     Args:
         in_dim, out_dim: widths, in complex numbers if the field is complex.
@@ -47,12 +47,7 @@ class Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·in) -> (..., parts·out)"""
         check_width("x", x, self.in_dim, self.field)
-        bias = None if self.bias is None else self.bias()
-        if not self.weight.acts_per_part:
-            return F.linear(x, self.weight(), bias)
-        parts = self.weight.prepare(x).unflatten(-1, (2, self.in_dim))
-        y = F.linear(parts, self.weight.a).flatten(-2)
-        return y if bias is None else y + bias
+        return self.weight.times(x, None if self.bias is None else self.bias())
 
     def extra_repr(self) -> str:
         return f"{self.in_dim}, {self.out_dim}, field={self.field!r}, share={self.weight.share!r}"

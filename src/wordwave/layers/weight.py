@@ -11,9 +11,11 @@ import math
 from typing import Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
+from wordwave.layers.product import complex_linear
 
 Field = Literal["real", "complex"]
 Sharing = Literal["none", "real", "tied"]
@@ -86,14 +88,20 @@ class Weight(nn.Module):
         if field == "complex" and share == "none":
             self.b = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
 
-    @property
-    def acts_per_part(self) -> bool:
-        """Whether the same real weight `a` acts on both parts, at half the cost of a block."""
-        return self.field == "complex" and self.share != "none"
+    def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """W·x + bias; a kernel's taps lie one after the other in x.
 
-    def prepare(self, x: Tensor) -> Tensor:
-        """What `a` is applied to where it acts per part: A = B is A·(1 + i), so (1 + i)·x."""
-        return x + cx.rotate(x) if self.share == "tied" else x
+        Shape: x (..., parts·taps·in) -> (..., parts·out)
+        """
+        a = _matrix(self.a)
+        if self.field == "real":
+            return F.linear(x, a, bias)
+        if self.b is not None:
+            return complex_linear(x, a, _matrix(self.b), bias)
+        # One real matrix for both parts, at half the cost; A = B is A·(1 + i), so (1 + i)·x.
+        turned = x + cx.rotate(x) if self.share == "tied" else x
+        y = F.linear(turned.unflatten(-1, (2, -1)), a).flatten(-2)
+        return y if bias is None else y + bias
 
     def forward(self) -> Tensor:
         """The equivalent real weight.
@@ -105,6 +113,11 @@ class Weight(nn.Module):
         if self.share == "real":
             return cx.block(self.a, torch.zeros_like(self.a), self.n_stacked)
         return cx.block(self.a, self.a if self.b is None else self.b, self.n_stacked)
+
+
+def _matrix(weight: Tensor) -> Tensor:
+    """Shape: (out, in, *kernel) -> (out, taps·in)"""
+    return weight if weight.dim() == 2 else weight.flatten(2).mT.flatten(1)
 
 
 class Bias(nn.Module):
