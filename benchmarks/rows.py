@@ -15,6 +15,7 @@ from benchmarks.record import FASTEST, Bar
 from wordwave import WaveEmbedding
 from wordwave import complex as cx
 from wordwave.layers import LSTM, Conv1d, Linear, MultiHeadAttention, Score
+from wordwave.training.optimisers import RowAdam
 
 N_HEADS, KERNEL_SIZE = 8, 3
 
@@ -87,10 +88,11 @@ def _training_rows(sizes: Sizes) -> Iterator[Row]:
         ids = sizes.ids(law)
 
         def trained(name: str, optimiser: Callable[..., torch.optim.Optimizer]) -> Contender:
-            module = WaveEmbedding(sizes.V, sizes.D, sparse=optimiser is torch.optim.SparseAdam)
+            module = WaveEmbedding(sizes.V, sizes.D, sparse=name.startswith("sparse"))
             return training_step(name, module, ids, optimiser(module.parameters()))
 
         return [
+            trained("sparse + RowAdam", RowAdam),
             trained("sparse + SparseAdam", torch.optim.SparseAdam),
             trained("dense + Adam", torch.optim.Adam),
             trained("dense + Adam(fused)", partial(torch.optim.Adam, fused=True)),
