@@ -12,7 +12,7 @@ from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.text.batches import bucketed
 from wordwave.training.loop import accuracy, optimiser_for, train
-from wordwave.training.positions import random_positions, reach
+from wordwave.training.positions import random_positions, spread
 from wordwave.training.settings import TrainingSettings
 
 QUICK = TrainingSettings(epochs=4, learning_rate=0.03, batch_size=64)
@@ -86,8 +86,13 @@ def test_random_positions_reach_both_ends_and_refuse_too_short_a_range():
         random_positions(mask, 2)
 
 
-def test_the_reach_grows_to_the_highest_position():
-    assert [reach(p, 20, 2000) for p in (0.0, 0.25, 0.5, 1.0)] == [20, 200, 2000, 2000]
+def test_the_spread_grows_to_the_highest_position_and_never_leaves_neighbours_behind():
+    generator = torch.Generator().manual_seed(0)
+    for progress, highest in ((0.0, 20), (0.25, 200), (0.5, 2000), (1.0, 2000)):
+        drawn = [spread(progress, 20, 2000, generator) for _ in range(400)]
+        assert max(drawn) == highest
+        assert min(drawn) < 20 * 1.1
+        assert 0.4 < sum(d == highest for d in drawn) / 400 <= 1.0
 
 
 @given(st.integers(1, 60), st.integers(2, 16), st.integers(0, 99))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.text.batches import bucketed
-from wordwave.training.positions import random_positions, reach
+from wordwave.training.positions import random_positions, spread
 from wordwave.training.settings import TrainingSettings
 
 NO_TARGET = -100
@@ -48,8 +48,8 @@ def train(
             batch, wanted = ids[rows, :width], targets[rows]
             positions = None
             if settings.random_positions:
-                spread = reach(step / n_steps, ids.shape[1], settings.random_positions)
-                positions = random_positions(batch != 0, spread, generator)
+                reach = spread(step / n_steps, ids.shape[1], settings.random_positions, generator)
+                positions = random_positions(batch != 0, reach, generator)
             logits = model(batch, positions)
             if wanted.dim() == 2:
                 wanted = wanted[:, :width]

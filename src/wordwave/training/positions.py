@@ -29,15 +29,27 @@ def random_positions(
     return (gaps + torch.arange(1, length + 1)) * mask
 
 
-def reach(progress: float, shortest: int, highest: int, growth: float = 0.5) -> int:
-    """How far positions are spread: from `shortest`, growing evenly on a logarithmic scale.
+def spread(
+    progress: float,
+    shortest: int,
+    highest: int,
+    generator: torch.Generator | None = None,
+    *,
+    growth: float = 0.5,
+) -> int:
+    """How far the positions of a batch are spread.
 
-    A spread of all positions from the start hides the order of words behind phases of every kind;
-    learnt on neighbours first, it carries on.
+    The reach grows from `shortest` to `highest`, evenly on a logarithmic scale: from the start on
+    positions of every kind, order is never found; learnt on neighbours first, it carries on. Half
+    of the batches are spread over the whole reach, so that far places are seen often enough, and
+    half over a random part of it, so that neighbours are not forgotten.
 
     Args:
         progress: share of the training that is over.
         growth: share of the training after which `highest` is reached.
     """
     share = min(progress / growth, 1.0)
+    whole, part = torch.rand(2, generator=generator).tolist()
+    if whole < 0.5:
+        share *= part
     return round(shortest * (highest / shortest) ** share)
