@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -11,6 +12,7 @@ def main() -> None:
         import tyro
     except ModuleNotFoundError:
         sys.exit("wordwave: the command line needs its extra: pip install 'wordwave[cli]'")
+    signal.signal(signal.SIGTERM, _interrupt)  # workers are told to stop as by Ctrl-C
     from wordwave.cli.demo import demo
     from wordwave.cli.probe import probe
 
@@ -24,4 +26,9 @@ def main() -> None:
         print(f"wordwave: {mistake}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
+        print("wordwave: stopped; what was finished is kept", file=sys.stderr)
         sys.exit(130)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
