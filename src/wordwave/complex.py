@@ -128,9 +128,10 @@ def magnitude(z: Tensor) -> Tensor:
 
 def hypot(x: Tensor, y: Tensor) -> Tensor:
     """sqrt(x² + y²) with gradient 0 at the origin. Shape: two (...) -> (...)"""
-    square = x * x + y * y
+    wide = torch.promote_types(x.dtype, torch.float32)  # squares leave the range of float16
+    square = x.to(wide).square() + y.to(wide).square()
     zero = square == 0
-    return torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, square)))
+    return torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, square))).to(x.dtype)
 
 
 def concat(tensors: Sequence[Tensor]) -> Tensor:

@@ -44,6 +44,17 @@ def test_probe_writes_records_tables_and_pictures_and_goes_on_where_it_stopped(t
     assert (tmp_path / "records.jsonl").read_text() == records
 
 
+def test_other_lengths_or_another_text_are_other_cells(tmp_path):
+    texts = [tmp_path / f"{name}.txt" for name in "ab"]
+    for n, text in enumerate(texts):
+        text.write_text("\n".join(f"one{i} two three four five{n}" for i in range(30)))
+    command = ("probe", "--tasks", "swap-text", "--encoders", "fasttext", "--embeddings", "none")
+    command += ("--jobs", "1", "--out", tmp_path / "out", *SMALL)
+    for text, lengths in ((texts[0], "10-20"), (texts[1], "10-20"), (texts[1], "10-30")):
+        assert wordwave(*command, "--text", text, "--lengths", lengths).returncode == 0
+    assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 3
+
+
 def test_a_killed_probe_keeps_its_finished_cells(tmp_path):
     command = [WORDWAVE, "probe", "--tasks", "precedence", "--encoders", "fasttext", "--jobs", "1"]
     command += ["--seeds", "40", "--embeddings", "none", "--out", str(tmp_path), *SMALL]
@@ -71,11 +82,16 @@ def test_a_killed_probe_keeps_its_finished_cells(tmp_path):
         (("--tasks", "precedense"), "did you mean 'precedence'"),
         (("--embeddings", "sine"), "embeddings must be among none, pe"),
         (("--encoders", "gru"), "encoders must be among fasttext"),
-        (("--lengths", "60-40"), "lengths must be shortest-longest"),
-        (("--lengths", "long"), "lengths must be shortest-longest"),
+        (("--lengths", "60-40"), "lengths must be shortest and longest, at least 8"),
+        (("--lengths", "long"), "lengths must be written shortest-longest"),
         (("--tasks", "swap-text"), "needs a text file"),
         (("--tasks", "swap-text", "--text", "nowhere.txt"), "nowhere.txt"),
         (("--tasks", "copy", "--encoders", "fasttext"), "do not combine"),
+        (("--n-test", "0"), "n_test must be at least 2, got 0"),
+        (("--train-lengths", "20", "10"), "train_lengths must be shortest and longest"),
+        (("--dim", "30"), "dim must be a multiple of 4"),
+        (("--seeds", "0"), "seeds must be at least 1, got 0"),
+        (("--jobs", "0"), "jobs must be at least 1, got 0"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, said, tmp_path):

@@ -123,5 +123,13 @@ def test_wrong_names_and_files_are_named(tmp_path):
         read_sentences(garbage)
     empty = tmp_path / "empty"
     empty.write_text("one\n\n")
-    with pytest.raises(ValueError, match="two different words"):
+    with pytest.raises(ValueError, match="needs more sentences"):
         probe(TEXT_TASK, empty)
+
+
+def test_repeated_sentences_are_not_tested_on_what_was_trained_on(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(f"line{i} has four words" for i in range(20) for _ in range(3)))
+    task = probe(TEXT_TASK, file)
+    train, test = (task.examples(300, (10, 20), seed=0, test=t).ids.tolist() for t in (False, True))
+    assert not {tuple(row) for row in train} & {tuple(row) for row in test}

@@ -149,3 +149,16 @@ def test_values_are_the_same_without_gradients(mode):
     with mode():
         z = emb(REPEATED)
     assert torch.equal(z, emb(REPEATED).detach())
+
+
+@pytest.mark.parametrize("change", [lambda z: z.mul_(2), lambda z: z.relu_()], ids=["mul", "relu"])
+def test_what_follows_may_change_the_output_in_place(change):
+    torch.manual_seed(0)
+    emb = WaveEmbedding(9, 4)
+    ids = torch.tensor([[1, 2, 3, 1]])
+    gradients = []
+    for z in (emb(ids), emb.formula(ids, torch.arange(1, 5).unsqueeze(-1))):
+        emb.zero_grad()
+        change(z).square().sum().backward()
+        gradients.append([p.grad.clone() for p in emb.parameters()])
+    torch.testing.assert_close(*gradients)

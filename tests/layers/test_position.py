@@ -60,7 +60,8 @@ def test_alibi_lowers_scores_with_distance(oracle, score):
     def score_of(q, k, m, n, h):
         e = (q * k).sum() / math.sqrt(D // H)
         e = e.abs() if score == "magnitude" else e
-        return e - 2 ** (-8 * (h + 1) / H) * abs(m - n)
+        nth = h + 1 if n <= m else H - h  # for keys to the right the slopes run the other way
+        return e - 2 ** (-8 * nth / H) * abs(m - n)
 
     x = torch.randn(B, L, D)
     assert_close(layer(x), by_definition(layer, x, score_of), rtol=1e-4, atol=1e-5)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 VERDICT = """\
-[bold]What this means.[/] The two sentences of a pair hold the same words, so a bag of words that
-adds a position to each word ([bold]none, pe, tpe, complex-vanilla[/] under fasttext) is right on
-exactly one of them. [bold]complex-order[/] multiplies: every word keeps its place inside the sum.
+[bold]What this means.[/] Both sentences of a pair hold the same words. A sum of word vectors
+([bold]none, complex-vanilla[/]), also with positions added ([bold]pe, tpe[/]), is the same for
+both: it is right on one. [bold]complex-order[/] multiplies: each word keeps its place in the sum.
 """
 
 NEXT = """\

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from wordwave.experiments.laboratory import Budget
+from wordwave.experiments.laboratory import Budget, check_lengths
 from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
 
 
@@ -48,14 +48,12 @@ class ProbeOptions:
 
 
 def probe(options: Annotated[ProbeOptions, tyro.conf.OmitArgPrefixes]) -> None:
+    """What each embedding knows about word order: tasks × embeddings × encoders × seeds."""
     run_probe(options)
 
 
 def run_probe(options: ProbeOptions) -> None:
     """Check the options, run what is missing, and report."""
-    import dataclasses
-    from functools import partial
-
     from rich.console import Console
 
     from wordwave.cli.progress import tracked
@@ -63,33 +61,34 @@ def run_probe(options: ProbeOptions) -> None:
     from wordwave.data.probes import probe as task_named
     from wordwave.data.sequences import SEQUENCE_TASKS
     from wordwave.experiments import lab_figures, lab_report
-    from wordwave.experiments.laboratory import KEY, cells, run_cell
+    from wordwave.experiments.laboratory import KEY, Laboratory, cells
     from wordwave.experiments.parallel import run_missing
     from wordwave.experiments.store import Store
 
+    for name in ("seeds", "jobs"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
     tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks)
     for task in tasks:
         task_named(task, options.text)
     _check("embeddings", options.embeddings, (*PAPER_EMBEDDINGS, *IN_ATTENTION))
     _check("encoders", options.encoders, ENCODERS)
-    lengths = [parse_lengths(text) for text in options.lengths]
+    lengths = tuple(parse_lengths(text) for text in options.lengths)
+    laboratory = Laboratory(options.budget, lengths, options.text)
     wanted = cells(
         tasks, list(options.embeddings), list(options.encoders), options.seeds, options.recipe
     )
     if not wanted:
         raise ValueError("nothing to run: these tasks, embeddings and encoders do not combine")
     store = Store(options.out / "records.jsonl", KEY)
-    budget = dataclasses.asdict(options.budget)
-    run = partial(run_cell, budget=options.budget, test_lengths=lengths, text=options.text)
-
-    def key(cell: object) -> dict[str, object]:
-        return {**dataclasses.asdict(cell), "budget": budget}  # type: ignore[call-overload]
-
-    keys = {store.key_of(key(cell)) for cell in wanted}
+    keys = {store.key_of(laboratory.key(cell)) for cell in wanted}
+    options.out.mkdir(parents=True, exist_ok=True)
     n_missing = len(keys - store.done())
     console = Console()
     if n_missing and not options.report_only:
-        results = run_missing(wanted, run, store, key=key, n_jobs=options.jobs)
+        results = run_missing(
+            wanted, laboratory.run, store, key=laboratory.key, n_jobs=options.jobs
+        )
         for _ in tracked(results, n_missing, "cells", console):
             pass
     records = [r for r in store.records() if store.key_of(r) in keys]
@@ -109,9 +108,11 @@ def run_probe(options: ProbeOptions) -> None:
 def parse_lengths(text: str) -> tuple[int, int]:
     """ "40-60" as (40, 60)."""
     match = re.fullmatch(r"(\d+)-(\d+)", text)
-    if not match or not 8 <= int(match[1]) <= int(match[2]):
-        raise ValueError(f"lengths must be shortest-longest with at least 8 words, got {text!r}")
-    return int(match[1]), int(match[2])
+    if not match:
+        raise ValueError(f"lengths must be written shortest-longest, as in 40-60, got {text!r}")
+    low, high = int(match[1]), int(match[2])
+    check_lengths("lengths", low, high)
+    return low, high
 
 
 def _check(name: str, values: tuple[str, ...], known: tuple[str, ...]) -> None:

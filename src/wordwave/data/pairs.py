@@ -42,18 +42,16 @@ def precedence(rng: random.Random, length: int) -> Pair:
 
 
 def adjacency(rng: random.Random, length: int) -> Pair:
-    """Does B follow A at once? The other sentence has them apart, or B before A."""
-    fillers = rng.choices(FILLERS, k=length - 2)
-    i = rng.randrange(length - 1)
-    yes = [*fillers[:i], A, B, *fillers[i:]]
+    """Does B follow A at once? The other sentence has B A, or A and then B further on.
+
+    So neither the order of the two nor their nearness alone gets more than three of four right.
+    """
+    i = rng.randrange(length - 2)
+    yes = _fill(rng, length, {i: A, i + 1: B})
     if rng.random() < 0.5:
-        return [*fillers[:i], B, A, *fillers[i:]], yes
-    no = list(yes)
-    while (A, B) in pairwise(no):
-        no = list(fillers)
-        for word in rng.sample((A, B), 2):
-            no.insert(rng.randrange(len(no) + 1), word)
-    return no, yes
+        return _rearranged(yes, {i: i + 1, i + 1: i}), yes
+    far = rng.randrange(i + 2, length)
+    return _rearranged(yes, {i + 1: far, far: i + 1}), yes
 
 
 def kth_word(rng: random.Random, length: int) -> Pair:
@@ -139,6 +137,8 @@ KINDS = {
 def swap(rng: random.Random, length: int) -> Pair:
     """Were two neighbours exchanged, in a sentence of a small grammar?"""
     no = _clause(rng)
+    while len(no) > length:
+        no = _clause(rng)
     while len(no) + 10 <= length:
         no += ["and", *_clause(rng)]
     no = [*rng.choices(ADVERBS, k=length - len(no)), *no]
@@ -151,18 +151,16 @@ def swap_in(text: Sequence[Sentence]) -> Callable[[random.Random, int], Pair]:
     """Were two neighbours exchanged, in sentences of one's own? The length asked for is a limit."""
     usable = [s for s in text if any(a != b for a, b in pairwise(s))]
 
+    if not usable:
+        raise ValueError("no sentence with two different neighbours")
+
     def maker(rng: random.Random, length: int) -> Pair:
-        no = rng.choice(usable)
-        start = rng.randint(0, max(len(no) - length, 0))
-        no = no[start : start + length]
-        places = [i for i in range(len(no) - 1) if no[i] != no[i + 1]]
-        if not places:
-            return maker(rng, length)
-        i = rng.choice(places)
+        sentence = rng.choice(usable)
+        i = rng.choice([i for i, (a, b) in enumerate(pairwise(sentence)) if a != b])
+        start = rng.randint(max(i + 2 - length, 0), min(i, max(len(sentence) - length, 0)))
+        no, i = sentence[start : start + length], i - start
         return no, _rearranged(no, {i: i + 1, i + 1: i})
 
-    if not usable:
-        raise ValueError("the text must hold a sentence of two different words, found none")
     return maker
 
 

@@ -83,7 +83,13 @@ def probe(name: str, text: Path | None = None) -> Probe:
         random.Random(0).shuffle(sentences)
         kept, held_out = sentences[len(sentences) // 5 :], sentences[: len(sentences) // 5]
         words = sorted({w for s in kept for w in s})
-        makers = pairs.swap_in(kept), pairs.swap_in(held_out)
+        try:
+            makers = pairs.swap_in(kept), pairs.swap_in(held_out)
+        except ValueError as error:
+            raise ValueError(
+                f"text file '{text}' needs more sentences: {len(sentences)} different ones of at "
+                f"least two words, a fifth of them held out, hold {error}"
+            ) from None
         return Probe(name, [PADDING, UNKNOWN, *words], 2, *makers, frozenset())
     if name in SEQUENCE_TASKS:
         words = [PADDING, UNKNOWN, *sequences.SYMBOLS, sequences.NOISE, sequences.ASK, BLANK]
@@ -100,14 +106,15 @@ def probe(name: str, text: Path | None = None) -> Probe:
 
 
 def read_sentences(path: Path) -> list[list[str]]:
-    """The lines of a text file as lower-cased words."""
+    """The different lines of a text file with at least two words, lower-cased, in order."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise ValueError(f"text file '{path}' cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"text file '{path}' is not UTF-8 at byte {error.start}") from None
-    return [words for line in lines if len(words := line.lower().split()) > 1]
+    sentences = dict.fromkeys(tuple(line.lower().split()) for line in lines)
+    return [list(words) for words in sentences if len(words) > 1]
 
 
 def _words_of(name: str) -> Sequence[str]:

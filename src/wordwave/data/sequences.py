@@ -44,13 +44,15 @@ def selective_copy(rng: random.Random, length: int) -> Task:
 
 
 def recall(rng: random.Random, length: int) -> Task:
-    """Associative recall: pairs of key and value, then a key; its value is asked for."""
+    """Associative recall: pairs of key and value among dashes, then a key: what was its value?"""
     n_pairs = min(length // 2, len(SYMBOLS))
     keys = rng.sample(SYMBOLS, n_pairs)
     values = rng.choices(SYMBOLS, k=n_pairs)
     asked = rng.randrange(n_pairs)
-    pairs = [word for pair in zip(keys, values, strict=True) for word in pair]
-    return [*pairs, ASK, keys[asked]], [values[asked]]
+    pairs = [[key, value] for key, value in zip(keys, values, strict=True)]
+    pairs += [[NOISE, NOISE] for _ in range(length // 2 - n_pairs)]
+    rng.shuffle(pairs)
+    return [*(word for pair in pairs for word in pair), ASK, keys[asked]], [values[asked]]
 
 
 def index(rng: random.Random, length: int) -> Task:

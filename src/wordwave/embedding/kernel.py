@@ -40,17 +40,18 @@ class _WaveRows(torch.autograd.Function):
         if phase is not None:
             turning.add_(phase.index_select(0, rows))
         cos, sin = turning.cos(), turning.sin_()
-        z = r.new_empty(rows.numel(), 2 * r.shape[1])
-        for part, turned in zip(cx.split(z), (cos, sin), strict=True):
+        # The output is neither a view nor saved, so that what follows may change it in place.
+        z = r.new_empty(*ids.shape, 2 * r.shape[1])
+        for part, turned in zip(cx.split(z.view(len(rows), z.shape[-1])), (cos, sin), strict=True):
             torch.mul(r, turned, out=part)
-        ctx.save_for_backward(rows, z, cos, sin, place.to(r.dtype))
+        ctx.save_for_backward(rows, r, cos, sin, place.to(r.dtype))
         ctx.n_words, ctx.padding_idx, ctx.sparse = amplitude.shape[0], padding_idx, sparse
-        return z.view(*ids.shape, z.shape[1])
+        return z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, z, cos, sin, place = ctx.saved_tensors
+        rows, r, cos, sin, place = ctx.saved_tensors
         _, wants_amplitude, wants_frequency, wants_phase, *_ = ctx.needs_input_grad
         grad_cos, grad_sin = cx.split(grad.reshape(-1, grad.shape[-1]))
         to_table = _sparse_rows if ctx.sparse else _dense_rows
@@ -59,8 +60,7 @@ class _WaveRows(torch.autograd.Function):
             values = (grad_cos * cos).addcmul_(grad_sin, sin)
             amplitude = to_table(values, rows, ctx.n_words, ctx.padding_idx)
         if wants_frequency or wants_phase:
-            real, imag = cx.split(z)
-            values = (grad_sin * real).addcmul_(grad_cos, imag, value=-1)
+            values = (grad_sin * cos).addcmul_(grad_cos, sin, value=-1).mul_(r)
             if wants_phase:
                 phase = to_table(values, rows, ctx.n_words, ctx.padding_idx)
             if wants_frequency:

@@ -8,6 +8,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from wordwave.data.pairs import PAIR_TASKS
+from wordwave.data.probes import TEXT_TASK
 from wordwave.experiments.lab_report import KINDS, lengths_in, rows_in, scores_at
 from wordwave.experiments.store import Record
 
@@ -64,8 +66,9 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
                 x, y = zip(*points, strict=True)
                 (lines[kind],) = axes.plot(x, y, "o-", ms=3, lw=1.4, color=COLOURS[kind])
         axes.set_xscale("log")
-        axes.set_ylim(0.0 if task_has_no_chance(task) else 0.4, 1.03)
-        axes.axhline(0.5, color="#bbbbbb", lw=0.8, ls=":")
+        axes.set_ylim(0.0, 1.03)
+        if task in PAIR_TASKS or task == TEXT_TASK:
+            axes.axhline(0.5, color="#bbbbbb", lw=0.8, ls=":")
         axes.set_title(f"{task} · {encoder}", fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
     for axes in list(panels.flat)[len(rows) :]:
@@ -98,13 +101,6 @@ def draw_frequencies(records: list[Record], path: Path) -> Path | None:
     axes.set_title("Words whose place decides (blue, above) and all others (grey)", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return _save(figure, path)
-
-
-def task_has_no_chance(task: str) -> bool:
-    """Whether guessing gets (almost) nothing right, as in tasks with an answer of words."""
-    from wordwave.data.sequences import SEQUENCE_TASKS
-
-    return task in SEQUENCE_TASKS
 
 
 def _middle(lengths: str) -> float:

@@ -31,7 +31,8 @@ def scores_at(records: list[Record], lengths: str) -> Scores:
 
 def lengths_in(records: list[Record]) -> list[str]:
     """All length ranges that were tested, shortest first."""
-    return sorted({k for r in records for k in r["accuracy"]}, key=lambda k: int(k.split("-")[0]))
+    ranges = {k for r in records for k in r["accuracy"]}
+    return sorted(ranges, key=lambda k: [int(n) for n in k.split("-")])
 
 
 def rows_in(scores: Scores) -> list[tuple[str, str]]:
@@ -90,7 +91,8 @@ def write_files(records: list[Record], folder: Path) -> list[Path]:
         writer.writerows(rows)
     as_json.write_text(json.dumps(rows, indent=1) + "\n")
     tables = [_markdown(records, n) for n in lengths_in(records)]
-    as_markdown.write_text("\n".join([_counts(records), *tables, _effects_markdown(records)]))
+    more = [_effects_markdown(records), _parameters(records)]
+    as_markdown.write_text("\n".join([_counts(records), *tables, *more]))
     return [as_csv, as_json, as_markdown]
 
 
@@ -106,7 +108,7 @@ def _markdown(records: list[Record], lengths: str) -> str:
     lines = [
         f"## Sentences of {lengths} words\n",
         "Mean accuracy ± standard deviation over seeds; last, complex-order against the best of",
-        "the paper's other four (noise: twice the standard error of the difference).\n",
+        "the paper's other four (noise: twice the standard error of the difference over seeds).\n",
         f"| task | encoder | {' | '.join(columns)} | complex-order is |",
         "|---|---|" + "---|" * (len(columns) + 1),
     ]
@@ -119,24 +121,32 @@ def _markdown(records: list[Record], lengths: str) -> str:
 
 
 def _verdict(scores: Scores, task: str, encoder: str, n_test: int) -> str:
-    """Best, within noise of the best, or behind it, among the paper's five embeddings."""
-    waves = scores.get((task, encoder, "complex-order"))
-    rivals = {k: scores.get((task, encoder, k)) for k in PAPER_EMBEDDINGS[:-1]}
-    means = {k: statistics.fmean(v) for k, v in rivals.items() if v}
-    if not waves or not means:
+    """Best, within noise of the best, or behind it, among the paper's five embeddings.
+
+    Noise is twice the standard error of the difference: over seeds, but at least that of counting
+    right answers on n_test/2 pairs a seed.
+    """
+    waves = scores.get((task, encoder, "complex-order"), [])
+    rivals = {k: scores.get((task, encoder, k), []) for k in PAPER_EMBEDDINGS[:-1]}
+    rivals = {k: v for k, v in rivals.items() if len(v) == len(waves)}
+    if len(waves) < 2 or not rivals:
         return ""
-    best = max(means, key=means.__getitem__)
-    ours, theirs = statistics.fmean(waves), means[best]
-    n = n_test * min(len(waves), len(rivals[best] or []))
-    noise = 2 * ((ours * (1 - ours) + theirs * (1 - theirs)) / n) ** 0.5
-    if ours > theirs + noise:
-        return f"best, by {ours - theirs:.3f}"
-    if ours >= theirs - noise:
-        return "within noise of the best"
-    return f"behind {best} by {theirs - ours:.3f}"
+    best = max(rivals, key=lambda k: statistics.fmean(rivals[k]))
+    differences = [w - r for w, r in zip(waves, rivals[best], strict=True)]
+    lead = statistics.fmean(differences)
+    means = statistics.fmean(waves), statistics.fmean(rivals[best])
+    counting = sum(p * (1 - p) for p in means) / (len(waves) * n_test / 2)
+    between_seeds = statistics.variance(differences) / len(differences)
+    noise = 2 * max(counting, between_seeds) ** 0.5
+    if lead > noise:
+        return f"best, by {lead:.3f}"
+    return "within noise of the best" if lead >= -noise else f"behind {best} by {-lead:.3f}"
 
 
 def _effects_markdown(records: list[Record]) -> str:
+    effects = frequency_effect(records)
+    if not effects:
+        return ""
     lines = [
         "## Frequencies\n",
         "Mean δ of the words whose place decides the answer and of all others after training.\n",
@@ -146,8 +156,20 @@ def _effects_markdown(records: list[Record]) -> str:
     lines += [
         f"| {e['task']} | {e['encoder']} | {e['marked']:.4f} | {e['others']:.4f} "
         f"| {e['cohens_d']:+.1f} | {e['seeds']} |"
-        for e in frequency_effect(records)
+        for e in effects
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _parameters(records: list[Record]) -> str:
+    """How large the models of each row are."""
+    sizes = {(r["encoder"], r["embedding"], r["parameters"]) for r in records if r["seed"] == 0}
+    lines = ["## Parameters\n", "| encoder | embedding | least | most |", "|---|---|---|---|"]
+    for encoder in ENCODERS:
+        for kind in KINDS:
+            found = [n for e, k, n in sizes if (e, k) == (encoder, kind)]
+            if found:
+                lines.append(f"| {encoder} | {kind} | {min(found):,} | {max(found):,} |")
     return "\n".join(lines) + "\n"
 
 

@@ -6,27 +6,38 @@ budget as all others and tested on sentences of every length.
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS, ModelConfig
+from wordwave.models.config import IN_ATTENTION, ModelConfig
 from wordwave.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wordwave.data.probes import Probe
     from wordwave.experiments.store import Record
 
-KEY = ("task", "embedding", "encoder", "recipe", "seed", "budget")
+KEY = ("task", "embedding", "encoder", "recipe", "seed", "budget", "lengths", "text", "how")
+"""What makes a cell's record; `how` holds the model and the training in full."""
 
 LEARNING_RATES = {"fasttext": 3e-2, "cnn": 1e-2, "lstm": 1e-2, "transformer": 1e-2}
 """The same for every embedding under an encoder."""
 
+SHORTEST = 8
+"""Words that every task needs."""
+
 Lengths = tuple[int, int]
+Recipe = Literal["plain", "long"]
+
+
+def check_lengths(name: str, low: int, high: int) -> None:
+    if not SHORTEST <= low <= high:
+        raise ValueError(
+            f"{name} must be shortest and longest, at least {SHORTEST} words, got {low} and {high}"
+        )
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,7 @@ class Budget:
     """What every cell may spend."""
 
     dim: int = 32
-    """Width of the embedding and of the hidden layer."""
+    """Complex dimensions of an embedding; real ones get twice as many, the same in real numbers."""
     n_train: int = 8000
     """Training sentences."""
     n_test: int = 1000
@@ -46,6 +57,20 @@ class Budget:
     highest: int = 2000
     """Highest position in training with the recipe "long"."""
 
+    def __post_init__(self) -> None:
+        for name in ("n_train", "n_test"):
+            if getattr(self, name) < 2:
+                raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, got {self.epochs}")
+        if self.dim < 4 or self.dim % 4:
+            raise ValueError(f"dim must be a multiple of 4 (attention heads), got {self.dim}")
+        check_lengths("train_lengths", *self.train_lengths)
+        if self.highest < 3 * self.train_lengths[1]:
+            raise ValueError(
+                f"highest must be at least 3 x the longest training sentence, got {self.highest}"
+            )
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -55,18 +80,104 @@ class Cell:
     embedding: str
     encoder: str
     seed: int
-    recipe: Literal["plain", "long"] = "plain"
+    recipe: Recipe = "plain"
     """`plain`: positions 1 … L. `long`: made for sentences longer than those of training, with
     random positions and a rising penalty on amplitudes or word vectors for every embedding; waves
-    get log-spaced frequencies shared by all words, and in a bag phases and magnitudes."""
+    get log-spaced frequencies shared by all words, and complex bags magnitudes (waves: phases)."""
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """The terms under which cells run, and how they are told apart in a store."""
+
+    budget: Budget
+    lengths: tuple[Lengths, ...]
+    text: Path | None = None
+
+    def key(self, cell: Cell) -> Record:
+        """What identifies a cell's record."""
+        text = None
+        if self.text is not None:
+            text = hashlib.sha256(self.text.read_bytes()).hexdigest()[:16]
+        return {
+            **asdict(cell),
+            "budget": asdict(self.budget),
+            "lengths": [list(span) for span in self.lengths],
+            "text": text,
+            "how": {"model": asdict(self.model(cell)), "training": asdict(self.training(cell))},
+        }
+
+    def model(self, cell: Cell) -> ModelConfig:
+        """The model of a cell; every embedding gives the encoder 2·dim real numbers a word."""
+        budget = self.budget
+        is_complex = cell.embedding.startswith("complex")
+        options: dict[str, Any] = {}
+        if cell.recipe == "long" and cell.embedding == "complex-order":
+            options["frequency_init"] = "log-spaced"
+            options["frequency_range"] = (math.pi / (2 * budget.highest), 1.0)
+            options["share_frequency"] = "word"
+            options["phase"] = cell.encoder == "fasttext"
+        if cell.recipe == "long" and cell.encoder == "fasttext":
+            options["readout"] = "magnitude"
+        longest = max(high for _, high in (*self.lengths, budget.train_lengths))
+        return ModelConfig(
+            embedding=cell.embedding,  # type: ignore[arg-type]
+            encoder=cell.encoder,  # type: ignore[arg-type]
+            dim=budget.dim if is_complex else 2 * budget.dim,
+            hidden_dim=budget.dim,
+            pooling="sum" if cell.encoder == "fasttext" else "mean",
+            dropout=0.0,
+            n_filters=budget.dim,
+            feed_forward_dim=2 * budget.dim if is_complex else 4 * budget.dim,
+            max_length=max(2 * longest + 1, budget.highest),
+            **options,
+        )
+
+    def training(self, cell: Cell) -> TrainingSettings:
+        is_long = cell.recipe == "long"
+        return TrainingSettings(
+            epochs=self.budget.epochs,
+            seed=cell.seed,
+            learning_rate=LEARNING_RATES[cell.encoder],
+            random_positions=self.budget.highest if is_long else 0,
+            amplitude_penalty=3.0 if is_long else 0.0,
+        )
+
+    def run(self, cell: Cell) -> Record:
+        """Train and test one cell, on one thread."""
+        import torch
+
+        from wordwave.data.probes import probe
+        from wordwave.models.classifier import Classifier, Tagger, count_parameters
+        from wordwave.training.loop import accuracy, train
+
+        torch.set_num_threads(1)
+        torch.manual_seed(cell.seed)
+        task = probe(cell.task, self.text)
+        kind = Tagger if task.is_sequence else Classifier
+        model = kind(self.model(cell), len(task.words), task.n_classes)
+        data = task.examples(self.budget.n_train, self.budget.train_lengths, seed=cell.seed)
+        start = time.perf_counter()
+        group = 1 if task.is_sequence else 2
+        train(model, data.ids, data.targets, self.training(cell), group=group)
+        seconds = time.perf_counter() - start
+        scores = {}
+        for low, high in self.lengths:
+            fresh = task.examples(self.budget.n_test, (low, high), seed=cell.seed, test=True)
+            scores[f"{low}-{high}"] = accuracy(model, fresh.ids, fresh.targets)
+        return {
+            **self.key(cell),
+            "accuracy": scores,
+            "train_accuracy": accuracy(model, data.ids, data.targets),
+            "parameters": count_parameters(model),
+            "seconds": round(seconds, 2),
+            "sensitivity": _sensitivity(model, task),
+            "torch": torch.__version__,
+        }
 
 
 def cells(
-    tasks: list[str],
-    embeddings: list[str],
-    encoders: list[str],
-    seeds: int,
-    recipe: Literal["plain", "long"],
+    tasks: list[str], embeddings: list[str], encoders: list[str], seeds: int, recipe: Recipe
 ) -> list[Cell]:
     """All combinations that make sense: RoPE and ALiBi act inside attention only, and tasks with
     an answer of several words need an encoder that keeps words apart."""
@@ -75,83 +186,12 @@ def cells(
     return [
         Cell(task, embedding, encoder, seed, recipe)
         for seed in range(seeds)
-        for task in tasks
-        for encoder in encoders
-        for embedding in embeddings
+        for task in dict.fromkeys(tasks)
+        for encoder in dict.fromkeys(encoders)
+        for embedding in dict.fromkeys(embeddings)
         if not (embedding in IN_ATTENTION and encoder != "transformer")
         and not (task in SEQUENCE_TASKS and encoder in ("fasttext", "cnn"))
     ]
-
-
-def model_config(cell: Cell, budget: Budget) -> ModelConfig:
-    """The model of a cell; only the embedding differs between the rows of a comparison."""
-    options: dict[str, Any] = {}
-    if cell.recipe == "long" and cell.embedding == "complex-order":
-        options = {
-            "frequency_init": "log-spaced",
-            "frequency_range": (math.pi / (2 * budget.highest), 1.0),
-            "share_frequency": "word",
-        }
-        if cell.encoder == "fasttext":
-            options |= {"phase": True, "readout": "magnitude"}
-    return ModelConfig(
-        embedding=cell.embedding,  # type: ignore[arg-type]
-        encoder=cell.encoder,  # type: ignore[arg-type]
-        dim=budget.dim,
-        hidden_dim=budget.dim,
-        pooling="sum" if cell.encoder == "fasttext" else "mean",
-        dropout=0.0,
-        n_filters=budget.dim,
-        feed_forward_dim=2 * budget.dim,
-        max_length=max(budget.highest, 2048),
-        **options,
-    )
-
-
-def settings(cell: Cell, budget: Budget) -> TrainingSettings:
-    return TrainingSettings(
-        epochs=budget.epochs,
-        seed=cell.seed,
-        learning_rate=LEARNING_RATES[cell.encoder],
-        random_positions=budget.highest if cell.recipe == "long" else 0,
-        amplitude_penalty=10.0 if cell.recipe == "long" else 0.0,
-    )
-
-
-def run_cell(
-    cell: Cell, budget: Budget, test_lengths: list[Lengths], text: Path | None = None
-) -> Record:
-    """Train and test one cell, on one thread."""
-    import torch
-
-    from wordwave.data.probes import probe
-    from wordwave.models.classifier import Classifier, Tagger, count_parameters
-    from wordwave.training.loop import accuracy, train
-
-    torch.set_num_threads(1)
-    torch.manual_seed(cell.seed)
-    task = probe(cell.task, text)
-    kind = Tagger if task.is_sequence else Classifier
-    model = kind(model_config(cell, budget), len(task.words), task.n_classes)
-    data = task.examples(budget.n_train, budget.train_lengths, seed=cell.seed)
-    start = time.perf_counter()
-    train(model, data.ids, data.targets, settings(cell, budget), group=1 if task.is_sequence else 2)
-    seconds = time.perf_counter() - start
-    scores = {}
-    for low, high in test_lengths:
-        fresh = task.examples(budget.n_test, (low, high), seed=cell.seed, test=True)
-        scores[f"{low}-{high}"] = accuracy(model, fresh.ids, fresh.targets)
-    return {
-        **dataclasses.asdict(cell),
-        "budget": dataclasses.asdict(budget),
-        "learning_rate": LEARNING_RATES[cell.encoder],
-        "accuracy": scores,
-        "train_accuracy": accuracy(model, data.ids, data.targets),
-        "parameters": count_parameters(model),
-        "seconds": round(seconds, 2),
-        "sensitivity": _sensitivity(model, task),
-        "torch": torch.__version__,
-    }
 
 
 def _sensitivity(model: Any, task: Probe) -> dict[str, list[float]] | None:
@@ -164,6 +204,3 @@ def _sensitivity(model: Any, task: Probe) -> dict[str, list[float]] | None:
         "marked": [d for word, d in named if word in task.marked],
         "others": [d for word, d in named if word not in task.marked],
     }
-
-
-__all__ = ["ENCODERS", "KEY", "PAPER_EMBEDDINGS", "Budget", "Cell", "cells", "run_cell"]

@@ -100,9 +100,11 @@ class MultiHeadAttention(nn.Module):
             x: (B, L, parts·D), source: (B, M, parts·D).
             mask: (B, M) bool, true where a key is a word and false where it is padding.
             causal: a query sees no key after its own place, the last query the last key.
-            positions: (L,) or (B, L) of x for RoPE and ALiBi in self-attention, 1 … L if not given.
+            positions: (L,) or (B, L) of x for RoPE and ALiBi, or 1 … L; a source has 1 … M.
             returns: (B, L, parts·D); only the output's bias where there is nothing to attend to.
         """
+        if positions is None:
+            positions = torch.arange(1, x.shape[1] + 1, device=x.device)
         memory = self.read(x, positions=positions) if source is None else self.read(source)
         return self.answer(x, memory, mask=mask, causal=causal, positions=positions)
 

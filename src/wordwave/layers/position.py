@@ -33,7 +33,12 @@ class RoPE(nn.Module):
 
 
 class ALiBi(nn.Module):
-    """Linear bias (Press et al., 2022): a score falls with distance, at a slope for each head."""
+    """Linear bias (Press et al., 2022): a score falls with distance, at a slope for each head.
+
+    Published for causal attention, where all keys lie before the query. Here the slopes of the
+    heads run the other way for keys after it: were both alike, a sentence and its mirror image
+    would be the same.
+    """
 
     slopes: Tensor
 
@@ -44,5 +49,6 @@ class ALiBi(nn.Module):
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Shape: positions (L,) or (B, L) and (M,) or (B, M) -> (H, L, M) or (B, H, L, M)"""
-        distance = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).abs()
-        return -self.slopes.view(-1, 1, 1) * distance.unsqueeze(-3)
+        back = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).unsqueeze(-3)
+        before, after = self.slopes.view(-1, 1, 1), self.slopes.flip(0).view(-1, 1, 1)
+        return torch.where(back >= 0, -before * back, after * back)

@@ -28,7 +28,7 @@ WAVE_OPTIONS = (
 
 
 def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> nn.Module:
-    """The embedding of a config; options such as `vectors` and `sparse` are passed on."""
+    """The embedding of a config; options such as `vectors` are passed on."""
     kind = "none" if config.embedding in IN_ATTENTION else config.embedding
     if kind == "complex-order":
         options |= {name: getattr(config, name) for name in WAVE_OPTIONS}
@@ -76,7 +76,7 @@ class Classifier(nn.Module):
         config: what it is made of.
         vocab_size: number of word ids, padding included.
         n_classes: how many classes.
-        options: for the embedding, such as `vectors` or `sparse`.
+        options: for the embedding, such as `vectors`.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def train(
     group: int = 1,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> None:
-    """Train a classifier or tagger in place.
+    """Train a classifier or tagger in place; the global random state is left as it was.
 
     Args:
         model: called as model(ids, positions), gives logits; its `embedding` has `meaning`.
@@ -33,15 +33,32 @@ def train(
 
     Shape: ids (N, L) padded with 0, targets (N,) or (N, L) with -100 where nothing is asked
     """
+    if getattr(model.embedding, "sparse", False):
+        raise ValueError(
+            "train() takes dense gradients; for sparse=True step with RowAdam yourself"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)  # dropout draws from the global state
+        _run_epochs(model, ids, targets, settings, group, on_epoch)
+
+
+def _run_epochs(
+    model: nn.Module,
+    ids: Tensor,
+    targets: Tensor,
+    settings: TrainingSettings,
+    group: int,
+    on_epoch: Callable[[int, float], None] | None,
+) -> None:
     generator = torch.Generator().manual_seed(settings.seed)
     lengths = (ids != 0).sum(1)
     optimiser = optimiser_for(model, settings)
     steps_per_epoch = -(-(len(ids) // group) // max(settings.batch_size // group, 1))
     n_steps = settings.epochs * steps_per_epoch
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, one_cycle(n_steps, settings.warm_up))
-    model.train()
     step = 0
     for epoch in range(settings.epochs):
+        model.train()
         total = 0.0
         for rows in bucketed(lengths, settings.batch_size, generator=generator, group=group):
             width = int(lengths[rows].max())
@@ -109,6 +126,7 @@ def accuracy(model: nn.Module, ids: Tensor, targets: Tensor, *, batch_size: int 
 
     Shape: ids (N, L) padded with 0, targets (N,) or (N, L) with -100 where nothing is asked
     """
+    was_training = model.training
     model.eval()
     lengths = (ids != 0).sum(1)
     right = 0
@@ -118,4 +136,5 @@ def accuracy(model: nn.Module, ids: Tensor, targets: Tensor, *, batch_size: int 
         wanted = targets[rows] if targets.dim() == 1 else targets[rows, :width]
         hits = (said == wanted) | (wanted == NO_TARGET)
         right += int(hits.sum() if hits.dim() == 1 else hits.all(1).sum())
+    model.train(was_training)
     return right / len(ids)

@@ -14,8 +14,9 @@ from torch.optim.adam import adam
 class RowAdam(Optimizer):
     """Adam for tables with row-sparse gradients, `WaveEmbedding(sparse=True)`.
 
-    A row's moments decay only when a batch holds its word, as in `torch.optim.SparseAdam`, which
-    this equals; it makes fewer passes over the rows.
+    A row's moments decay only when a batch holds its word, as in `torch.optim.SparseAdam`. The
+    steps are the same up to where eps enters (here, as in `torch.optim.Adam`, after bias
+    correction), in fewer passes over the rows.
 
     Args:
         params: tables (V, …) whose gradients are sparse, or groups of them.
@@ -58,7 +59,7 @@ class RowAdam(Optimizer):
         if not grad.is_sparse:
             raise ValueError(
                 "RowAdam takes row-sparse gradients, got a dense one: build the embedding with "
-                "sparse=True, or give dense parameters to torch.optim.Adam"
+                "sparse=True; tables shared by all words and other layers go to torch.optim.Adam"
             )
         state = self.state[table]
         if not state:
