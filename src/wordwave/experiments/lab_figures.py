@@ -66,6 +66,9 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
                 x, y = zip(*points, strict=True)
                 (lines[kind],) = axes.plot(x, y, "o-", ms=3, lw=1.4, color=COLOURS[kind])
         axes.set_xscale("log")
+        middles = [_middle(r) for r in ranges]
+        axes.set_xticks(middles, [f"{m:.0f}" for m in middles], fontsize=8)
+        axes.minorticks_off()
         axes.set_ylim(0.0, 1.03)
         if task in PAIR_TASKS or task == TEXT_TASK:
             axes.axhline(0.5, color="#bbbbbb", lw=0.8, ls=":")
