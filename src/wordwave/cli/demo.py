@@ -13,8 +13,9 @@ both: it is right on one. [bold]complex-order[/] multiplies: each word keeps its
 NEXT = """\
 Next:
   wordwave probe --all --seeds 3                 every task, embedding and encoder
-  wordwave probe --recipe long --encoders fasttext --lengths 10-20 150-200
-                                                 train on 20 words, read 200
+  wordwave probe --recipe long --dim 64 --epochs 40 --tasks precedence --encoders fasttext \\
+      --embeddings complex-order --lengths 10-20 1900-2000
+                                                 train on 20 words, read 2,000 (a minute)
   wordwave probe --help                          your own text, other lengths
 """
 
