@@ -7,6 +7,7 @@ precision of the weights, under autocast too: errors would add up over a sentenc
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ class _Direction(nn.Module):
         return [self.from_input(), self.from_hidden(), bias, torch.zeros_like(bias)]
 
 
-class _Recurrent(nn.Module):
+class _Recurrent(nn.Module, ABC):
     n_gates: int
     n_states: int
 
@@ -118,11 +119,11 @@ class _Recurrent(nn.Module):
                 x = self.dropout(x)
         return x, tuple(torch.cat(layers) for layers in zip(*ends, strict=True))
 
+    @abstractmethod
     def _run(
         self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """One layer one way, on the fused kernel."""
-        raise NotImplementedError
 
     def _side_by_side(self, ways: list[Tensor]) -> Tensor:
         if len(ways) == 1:
