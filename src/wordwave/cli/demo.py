@@ -42,9 +42,9 @@ def demo(out: Path = Path("out/demo"), jobs: int = 2) -> None:
             jobs=jobs,
         )
     )
-    console.print(VERDICT)
+    console.print(VERDICT, soft_wrap=True)
     console.print(f"Waves of three words: [bold]{_waves(out / 'waves.png')}[/bold]")
-    console.print(NEXT, highlight=False)
+    console.print(NEXT, highlight=False, soft_wrap=True)
 
 
 def _waves(path: Path) -> Path:

@@ -57,7 +57,8 @@ class Budget:
     highest: int = 2000
     """Highest position in training with the recipe "long"."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what no cell could run with."""
         for name in ("n_train", "n_test"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
@@ -93,6 +94,9 @@ class Laboratory:
     budget: Budget
     lengths: tuple[Lengths, ...]
     text: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.budget.check()
 
     def key(self, cell: Cell) -> Record:
         """What identifies a cell's record."""
