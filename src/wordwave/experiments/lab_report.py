@@ -107,8 +107,9 @@ def _markdown(records: list[Record], lengths: str) -> str:
     columns = [k for k in KINDS if any(key[2] == k for key in scores)]
     lines = [
         f"## Sentences of {lengths} words\n",
-        "Mean accuracy ± standard deviation over seeds; last, complex-order against the best of",
-        "the paper's other four (noise: twice the standard error of the difference over seeds).\n",
+        "Mean accuracy ± standard deviation over seeds (one seed where there is no ±); last,",
+        "complex-order against the best of the paper's other four (noise: twice the standard error",
+        "of the difference over seeds).\n",
         f"| task | encoder | {' | '.join(columns)} | complex-order is |",
         "|---|---|" + "---|" * (len(columns) + 1),
     ]
