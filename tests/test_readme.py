@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_python_of_readme_runs_from_top_to_bottom():
+def test_the_python_of_readme_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(blocks) >= 3
     exec("\n".join(blocks), {})
