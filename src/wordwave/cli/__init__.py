@@ -26,7 +26,10 @@ def main() -> None:
         print(f"wordwave: {mistake}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("wordwave: stopped; what was finished is kept", file=sys.stderr)
+        print(
+            "wordwave: stopped; what was finished is kept, the same command goes on",
+            file=sys.stderr,
+        )
         sys.exit(130)
 
 

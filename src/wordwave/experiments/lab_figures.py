@@ -30,7 +30,7 @@ def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
     rows = rows_in(scores)
     columns = [k for k in KINDS if any(key[2] == k for key in scores)]
     figure = Figure(
-        figsize=(2.6 + 1.15 * len(columns), 1.3 + 0.32 * len(rows)), layout="constrained"
+        figsize=(max(7, 2.6 + 1.15 * len(columns)), 1.3 + 0.32 * len(rows)), layout="constrained"
     )
     axes = figure.subplots()
     means = [[_mean(scores.get((t, e, k))) for k in columns] for t, e in rows]
@@ -38,7 +38,8 @@ def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
     for i, row in enumerate(means):
         for j, value in enumerate(row):
             if value == value:
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8)
+                colour = "white" if abs(value - 0.5) > 0.35 else "black"
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(len(columns)), columns, rotation=20, ha="right")
     axes.set_yticks(range(len(rows)), [f"{t} · {e}" for t, e in rows], fontsize=8)
     axes.set_title(f"Who knows the order of words? Accuracy at {lengths} words", fontsize=11)

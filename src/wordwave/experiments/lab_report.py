@@ -7,7 +7,7 @@ import json
 import statistics
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from wordwave.experiments.store import Record
 from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
@@ -43,13 +43,16 @@ def rows_in(scores: Scores) -> list[tuple[str, str]]:
 
 def table(records: list[Record], lengths: str) -> Table:
     """Mean accuracy at one length, a row for each task and encoder, the best in bold."""
+    from rich import box
     from rich.table import Table
 
     scores = scores_at(records, lengths)
     columns = [k for k in KINDS if any(key[2] == k for key in scores)]
-    shown = Table(title=f"Accuracy on sentences of {lengths} words (chance on pairs: 0.500)")
+    title = f"Accuracy on sentences of {lengths} words (chance on pairs: 0.500)"
+    shown = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("task", "encoder", *columns):
-        shown.add_column(name, justify="left" if name in ("task", "encoder") else "right")
+        justify: Literal["left", "right"] = "left" if name in ("task", "encoder") else "right"
+        shown.add_column(name.replace("complex-", "complex-\n"), justify=justify)
     for task, encoder in rows_in(scores):
         means = {k: statistics.fmean(v) for k in columns if (v := scores.get((task, encoder, k)))}
         best = max(means.values())
