@@ -1,36 +1,86 @@
-"""The command line: one file a verb, torch imported only by the verb that runs."""
+"""The command line: one file a verb, imported only when it is asked for."""
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
+from difflib import get_close_matches
+
+VERBS = {
+    "demo": ("wordwave.cli.demo", "the order laboratory in small, on built-in data"),
+    "data list": ("wordwave.cli.data", "the data sets by name, and which of them are here"),
+    "data prepare": ("wordwave.cli.data", "download a data set, check it and convert it"),
+    "data verify": ("wordwave.cli.data", "check the prepared data sets against their checksums"),
+    "train classify": ("wordwave.cli.train", "train a text classifier; the same command goes on"),
+    "evaluate": ("wordwave.cli.evaluate", "score a trained model on labelled examples"),
+    "predict": ("wordwave.cli.predict", "the classes of texts, from a file or a pipe, as JSON"),
+    "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding knows of order"),
+}
+"""Each verb is a function of the words after it, named in its module like its last word."""
 
 
 def main() -> None:
     """Run `wordwave VERB …`; a user's mistake ends in one line and exit code 2."""
-    try:
-        import tyro
-    except ModuleNotFoundError:
-        sys.exit("wordwave: the command line needs its extra: pip install 'wordwave[cli]'")
     signal.signal(signal.SIGTERM, _interrupt)  # workers are told to stop as by Ctrl-C
-    from wordwave.cli.demo import demo
-    from wordwave.cli.probe import probe
-
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            {"demo": demo, "probe": probe},
-            prog="wordwave",
-            description="wordwave: every word is a wave.",
-        )
+        _run(sys.argv[1:])
     except (ValueError, OSError) as mistake:
-        print(f"wordwave: {mistake}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print(
-            "wordwave: stopped; what was finished is kept, the same command goes on",
-            file=sys.stderr,
-        )
-        sys.exit(130)
+        _end(" ".join(str(mistake).split()), 2)
+    except ModuleNotFoundError as missing:
+        _end(f"{missing}; the command line needs its extra: pip install 'wordwave[cli]'", 2)
+    except KeyboardInterrupt as stop:
+        _end(str(stop) or "stopped; what was finished is kept, the same command goes on", 130)
+
+
+def _run(words: list[str]) -> None:
+    if not words or words[0] in ("-h", "--help"):
+        print(overview())
+        return
+    if words[0] in ("-V", "--version"):
+        from wordwave import __version__
+
+        print(f"wordwave {__version__}")
+        return
+    verb, rest = _verb(words)
+    module = importlib.import_module(VERBS[verb][0])
+    function = getattr(module, verb.split()[-1])
+    function(rest, prog=f"wordwave {verb}")
+
+
+def _verb(words: list[str]) -> tuple[str, list[str]]:
+    for n in (2, 1):
+        verb = " ".join(words[:n])
+        if verb in VERBS:
+            return verb, words[n:]
+    begun = [verb for verb in VERBS if verb.split()[0] == words[0]]
+    if begun:
+        raise ValueError(f"{words[0]!r} goes on with a second word: {', '.join(begun)}")
+    near = get_close_matches(words[0], [verb.split()[0] for verb in VERBS], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "wordwave --help lists them"
+    raise ValueError(f"there is no verb {words[0]!r}; {hint}")
+
+
+def overview() -> str:
+    """What `wordwave --help` says."""
+    width = max(map(len, VERBS)) + 2
+    lines = [f"  {verb:<{width}}{about}" for verb, (_, about) in VERBS.items()]
+    return "\n".join(
+        [
+            "wordwave: every word is a wave.",
+            "",
+            "usage: wordwave VERB …          wordwave VERB --help explains every option",
+            "",
+            *lines,
+            "",
+            f"  {'--version':<{width}}say which version this is",
+        ]
+    )
+
+
+def _end(line: str, code: int) -> None:
+    print(f"wordwave: {line}", file=sys.stderr)
+    sys.exit(code)
 
 
 def _interrupt(*_: object) -> None:

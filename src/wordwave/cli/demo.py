@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+
+import tyro
 
 VERDICT = """\
 [bold]What this means.[/] Both sentences of a pair hold the same words. A sum of word vectors
@@ -20,13 +23,19 @@ Next (after: source .venv/bin/activate):
 """
 
 
-def demo(out: Path = Path("out/demo"), jobs: int = 2) -> None:
-    """Run a small order laboratory and draw the waves of a few words; needs no data.
+@dataclass(frozen=True)
+class DemoOptions:
+    """Run a small order laboratory and draw the waves of a few words; needs no data."""
 
-    Args:
-        out: folder for records, tables and pictures.
-        jobs: cells at once, one thread each.
-    """
+    out: Path = Path("out/demo")
+    """Folder for records, tables and pictures."""
+    jobs: int = 2
+    """Cells at once, one thread each."""
+
+
+def demo(args: list[str], prog: str) -> None:
+    """`wordwave demo`"""
+    options = tyro.cli(DemoOptions, prog=prog, args=args)
     from rich.console import Console
 
     from wordwave.cli.probe import ProbeOptions, run_probe
@@ -38,12 +47,12 @@ def demo(out: Path = Path("out/demo"), jobs: int = 2) -> None:
             tasks=("precedence", "adjacency", "who-did-what"),
             encoders=("fasttext",),
             lengths=("10-20",),
-            out=out,
-            jobs=jobs,
+            out=options.out,
+            jobs=options.jobs,
         )
     )
     console.print(VERDICT, soft_wrap=True)
-    console.print(f"Waves of three words: [bold]{_waves(out / 'waves.png')}[/bold]")
+    console.print(f"Waves of three words: [bold]{_waves(options.out / 'waves.png')}[/bold]")
     console.print(NEXT, highlight=False, soft_wrap=True)
 
 

@@ -47,9 +47,9 @@ class ProbeOptions:
     budget: Annotated[Budget, tyro.conf.OmitArgPrefixes] = field(default_factory=Budget)
 
 
-def probe(options: Annotated[ProbeOptions, tyro.conf.OmitArgPrefixes]) -> None:
-    """What each embedding knows about word order: tasks × embeddings × encoders × seeds."""
-    run_probe(options)
+def probe(args: list[str], prog: str) -> None:
+    """`wordwave probe`"""
+    run_probe(tyro.cli(ProbeOptions, prog=prog, args=args, config=(tyro.conf.OmitArgPrefixes,)))
 
 
 def run_probe(options: ProbeOptions) -> None:

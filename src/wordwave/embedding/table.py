@@ -57,6 +57,11 @@ class Table(nn.Module):
     def per_word(self) -> bool:
         return self.share != "word"
 
+    @property
+    def row_sparse(self) -> bool:
+        """Whether gradients hold only the rows in use."""
+        return self.sparse and self.per_word
+
     @torch.no_grad()
     def zero_padding(self) -> None:
         if self.per_word and self.padding_idx is not None:

@@ -83,6 +83,7 @@ def read_vectors(
     path: str | os.PathLike[str],
     *,
     vocabulary: Collection[str] | None = None,
+    besides: int = 0,
     words: str | os.PathLike[str] | None = None,
     format: Format = "auto",
     dim: int | None = None,
@@ -90,6 +91,7 @@ def read_vectors(
     """Pretrained vectors (n, dim) in file order; of a repeated word the first row counts.
 
     vocabulary: the words to keep; None keeps all.
+    besides: how many others to keep as well, those that stand first in the file.
     words: the words of an `.npy` matrix, one a line; by default `<stem>.words.txt(.gz)` beside it.
     format: "auto" goes by the file ending: `.bin(.gz)`, `.npy`, everything else is text.
     dim: what the file's dimension must be. Without it a text file that has no header is as wide
@@ -103,7 +105,7 @@ def read_vectors(
     kind = _format_by_ending(path) if format == "auto" else format
     if words is not None and kind != "npy":
         raise ValueError(f"words= goes with an .npy matrix, '{path}' is read as {kind}")
-    kept = _Kept(None if vocabulary is None else frozenset(vocabulary))
+    kept = _Kept(None if vocabulary is None else frozenset(vocabulary), besides)
     with _opened(path, "vectors file") as stream:
         if kind == "npy":
             return _read_npy(path, _words_beside(path) if words is None else Path(words), kept, dim)
@@ -151,18 +153,23 @@ def _decoded(raw: bytes) -> str:
 class _Kept:
     """The wanted rows met so far; of a repeated word the first."""
 
-    def __init__(self, wanted: frozenset[str] | None) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: frozenset[str] | None, besides: int = 0) -> None:
+        self.wanted, self.besides = wanted, besides
         self._first_fields = {word.split(" ", 1)[0] for word in wanted or ()}
         self._words: dict[str, None] = {}
         self._rows = bytearray()
 
     def wants(self, word: str) -> bool:
-        return (self.wanted is None or word in self.wanted) and word not in self._words
+        return self._takes(word) and word not in self._words
+
+    def _takes(self, word: str) -> bool:
+        return self.wanted is None or self.besides > 0 or word in self.wanted
 
     def may_want(self, line: bytes) -> bool:
         """Whether a text line can be of a wanted word, judged by its first field alone."""
-        return self.wanted is None or _decoded(line.split(b" ", 1)[0]) in self._first_fields
+        if self.wanted is None or self.besides > 0:
+            return True
+        return _decoded(line.split(b" ", 1)[0]) in self._first_fields
 
     def add(self, word: str, values: NDArray[Any], place: str) -> None:
         with np.errstate(over="ignore"):  # too large for float32 becomes infinite, reported below
@@ -171,6 +178,8 @@ class _Kept:
         if not finite.all():
             odd = values[~finite][0]
             raise ValueError(f"{place}: expected finite numbers for {clipped(word)}, found {odd}")
+        if self.wanted is not None and word not in self.wanted:
+            self.besides -= 1
         self._words[word] = None
         self._rows += row.tobytes()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wordwave.experiments.store import Record
 
 KEY = ("task", "embedding", "encoder", "recipe", "seed", "budget", "lengths", "text", "how")
-"""What makes a cell's record; `how` holds the model and the training in full."""
+"""What makes a cell's record; `how` holds all that the laboratory sets of model and training."""
 
 LEARNING_RATES = {"fasttext": 3e-2, "cnn": 1e-2, "lstm": 1e-2, "transformer": 1e-2}
 """The same for every embedding under an encoder."""
@@ -108,11 +108,12 @@ class Laboratory:
             "budget": asdict(self.budget),
             "lengths": [list(span) for span in self.lengths],
             "text": text,
-            "how": {"model": asdict(self.model(cell)), "training": asdict(self.training(cell))},
+            "how": {"model": self.model(cell), "training": self.training(cell)},
         }
 
-    def model(self, cell: Cell) -> ModelConfig:
-        """The model of a cell; every embedding gives the encoder 2·dim real numbers a word."""
+    def model(self, cell: Cell) -> dict[str, Any]:
+        """The model of a cell, as arguments of `ModelConfig`; every embedding gives the encoder
+        2·dim real numbers a word."""
         budget = self.budget
         is_complex = cell.embedding.startswith("complex")
         options: dict[str, Any] = {}
@@ -124,28 +125,37 @@ class Laboratory:
         if cell.recipe == "long" and cell.encoder == "fasttext":
             options["readout"] = "magnitude"
         longest = max(high for _, high in (*self.lengths, budget.train_lengths))
-        return ModelConfig(
-            embedding=cell.embedding,  # type: ignore[arg-type]
-            encoder=cell.encoder,  # type: ignore[arg-type]
-            dim=budget.dim if is_complex else 2 * budget.dim,
-            hidden_dim=budget.dim,
-            pooling="sum" if cell.encoder == "fasttext" else "mean",
-            dropout=0.0,
-            n_filters=budget.dim,
-            feed_forward_dim=2 * budget.dim if is_complex else 4 * budget.dim,
-            max_length=max(2 * longest + 1, budget.highest),
+        return {
+            "embedding": cell.embedding,
+            "encoder": cell.encoder,
+            "dim": budget.dim if is_complex else 2 * budget.dim,
+            "hidden_dim": budget.dim,
+            "pooling": "sum" if cell.encoder == "fasttext" else "mean",
+            "dropout": 0.0,
+            "n_filters": budget.dim,
+            "n_layers": 1,
+            "n_heads": 4,
+            "feed_forward_dim": 2 * budget.dim if is_complex else 4 * budget.dim,
+            "max_length": max(2 * longest + 1, budget.highest),
             **options,
-        )
+        }
 
-    def training(self, cell: Cell) -> TrainingSettings:
+    def training(self, cell: Cell) -> dict[str, Any]:
+        """The training of a cell, as arguments of `TrainingSettings`."""
         is_long = cell.recipe == "long"
-        return TrainingSettings(
-            epochs=self.budget.epochs,
-            seed=cell.seed,
-            learning_rate=LEARNING_RATES[cell.encoder],
-            random_positions=self.budget.highest if is_long else 0,
-            amplitude_penalty=3.0 if is_long else 0.0,
-        )
+        return {
+            "epochs": self.budget.epochs,
+            "batch_size": 128,
+            "learning_rate": LEARNING_RATES[cell.encoder],
+            "schedule": "one-cycle",
+            "warm_up": 0.1,
+            "frequency_rate": 0.1,
+            "clip": 1.0,
+            "row_sparse": False,
+            "random_positions": self.budget.highest if is_long else 0,
+            "amplitude_penalty": 3.0 if is_long else 0.0,
+            "seed": cell.seed,
+        }
 
     def run(self, cell: Cell) -> Record:
         """Train and test one cell, on one thread."""
@@ -153,26 +163,34 @@ class Laboratory:
 
         from wordwave.data.probes import probe
         from wordwave.models.classifier import Classifier, Tagger, count_parameters
-        from wordwave.training.loop import accuracy, train
+        from wordwave.tasks.sentences import Labelled, SentenceTask, accuracy
+        from wordwave.text.sentences import Sentences
+        from wordwave.training.loop import Training
 
         torch.set_num_threads(1)
         torch.manual_seed(cell.seed)
         task = probe(cell.task, self.text)
         kind = Tagger if task.is_sequence else Classifier
-        model = kind(self.model(cell), len(task.words), task.n_classes)
-        data = task.examples(self.budget.n_train, self.budget.train_lengths, seed=cell.seed)
+        model = kind(ModelConfig(**self.model(cell)), len(task.words), task.n_classes)
+
+        def labelled(n: int, lengths: Lengths, *, test: bool = False) -> Labelled:
+            data = task.examples(n, lengths, seed=cell.seed, test=test)
+            return Labelled(Sentences.from_padded(data.ids), data.targets)
+
+        data = labelled(self.budget.n_train, self.budget.train_lengths)
+        sentences = SentenceTask(data, group=1 if task.is_sequence else 2)
         start = time.perf_counter()
-        group = 1 if task.is_sequence else 2
-        train(model, data.ids, data.targets, self.training(cell), group=group)
+        for _ in Training(model, sentences, TrainingSettings(**self.training(cell))).run():
+            pass
         seconds = time.perf_counter() - start
         scores = {}
         for low, high in self.lengths:
-            fresh = task.examples(self.budget.n_test, (low, high), seed=cell.seed, test=True)
-            scores[f"{low}-{high}"] = accuracy(model, fresh.ids, fresh.targets)
+            fresh = labelled(self.budget.n_test, (low, high), test=True)
+            scores[f"{low}-{high}"] = accuracy(model, fresh)
         return {
             **self.key(cell),
             "accuracy": scores,
-            "train_accuracy": accuracy(model, data.ids, data.targets),
+            "train_accuracy": accuracy(model, data),
             "parameters": count_parameters(model),
             "seconds": round(seconds, 2),
             "sensitivity": _sensitivity(model, task),

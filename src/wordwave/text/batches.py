@@ -24,3 +24,15 @@ def bucketed(
     shuffled = torch.randperm(len(batches), generator=generator).tolist()
     members = torch.arange(group)
     return [(batches[i].unsqueeze(1) * group + members).flatten() for i in shuffled]
+
+
+def by_length(lengths: Tensor, batch_words: int) -> list[Tensor]:
+    """Row numbers in batches of about so many words each, the short sentences first."""
+    order = lengths.argsort(stable=True)
+    widest = lengths[order].tolist()
+    cuts, start = [], 0
+    for end, width in enumerate(widest):
+        if end > start and (end - start + 1) * width > batch_words:
+            cuts.append(end)
+            start = end
+    return list(order.tensor_split(cuts))

@@ -2,139 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.text.batches import bucketed
+from wordwave.training.optimisers import clip_gradients, optimisers_for
 from wordwave.training.positions import random_positions, spread
+from wordwave.training.precision import uses_bf16
+from wordwave.training.processes import average_rows, shared
+from wordwave.training.schedules import rate_share
 from wordwave.training.settings import TrainingSettings
+from wordwave.training.task import Epoch, Progress, Step, Task
 
-NO_TARGET = -100
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+def _accelerator() -> Accelerator:
+    from accelerate import Accelerator
+
+    return Accelerator()
 
 
-def train(
-    model: nn.Module,
-    ids: Tensor,
-    targets: Tensor,
-    settings: TrainingSettings,
-    *,
-    group: int = 1,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> None:
-    """Train a classifier or tagger in place; the global random state is left as it was.
+@dataclass
+class Training:
+    """A training under way. Between two reports of `run` it may be saved, and goes on from there
+    exactly as if it had never stopped: whatever is drawn at random depends on the seed and the
+    step alone."""
 
-    Args:
-        model: called as model(ids, positions), gives logits; its `embedding` has `meaning`.
-        group: rows that stay together in a batch, 2 for minimal pairs.
-        on_epoch: told the number of each finished epoch and its mean loss.
+    model: nn.Module
+    task: Task
+    settings: TrainingSettings
+    accelerator: Accelerator = field(default_factory=_accelerator)
+    progress: Progress = field(default_factory=Progress)
 
-    Shape: ids (N, L) padded with 0, targets (N,) or (N, L) with -100 where nothing is asked
-    """
-    if getattr(model.embedding, "sparse", False):
-        raise ValueError(
-            "train() takes dense gradients; for sparse=True step with RowAdam yourself"
+    def __post_init__(self) -> None:
+        self.optimisers = optimisers_for(self.model.to(self.accelerator.device), self.settings)
+        self.copy = shared(self.model, self.accelerator)
+        self.bf16 = uses_bf16(self.settings.precision, self.accelerator.device)
+        self.best: dict[str, Tensor] = {}
+        self.n_steps = self.settings.epochs * len(self._batches())
+
+    def run(self) -> Iterator[Step | Epoch]:
+        """Train to the end and leave the best weights in the model, telling of each step."""
+        while not self.is_over:
+            yield from self._steps()
+            yield self._judge()
+        if self.best:
+            self.model.load_state_dict(self.best)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs are done, or too many without a better score."""
+        done, patience = self.progress.epoch, self.settings.patience
+        out_of_patience = patience and done - self.progress.best_epoch >= patience
+        return done >= self.settings.epochs or bool(self.best and out_of_patience)
+
+    def _steps(self) -> Iterator[Step]:
+        accelerator, settings, progress = self.accelerator, self.settings, self.progress
+        for rows in self._batches()[progress.batch :]:
+            self.model.train()
+            self._reseed(self._seed(progress.step, accelerator.process_index))
+            mine = rows[accelerator.process_index :: accelerator.num_processes]
+            with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=self.bf16):
+                # With fewer rows than processes, some read a row that does not count.
+                total, n, n_words = self.task.loss(
+                    self.copy, mine if len(mine) else rows[:1], self._positions
+                )
+            weight = 1.0 if len(mine) else 0.0
+            n_all, n_words, total_all = self._summed(n * weight, n_words * weight, total.detach() * weight)
+            # DDP takes the mean over processes; the mean over all answers is wanted.
+            loss = total * (weight * accelerator.num_processes / n_all)
+            self._set_rates()
+            for optimiser in self.optimisers:
+                optimiser.zero_grad(set_to_none=True)
+            accelerator.backward(loss + self._penalty())
+            average_rows(self.model, accelerator)
+            clip_gradients(self.model, settings.clip)
+            for optimiser in self.optimisers:
+                optimiser.step()
+            progress.step += 1
+            progress.batch += 1
+            progress.n_words += int(n_words)
+            mean = total_all / n_all
+            if not math.isfinite(mean):
+                raise ValueError(
+                    f"the loss is {mean} at step {progress.step}: lower learning_rate, "
+                    f"got {settings.learning_rate}"
+                )
+            progress.epoch_loss += mean
+            yield Step(progress.step, self.n_steps, mean, int(n_words))
+
+    def _judge(self) -> Epoch:
+        progress = self.progress
+        scores = self.task.score(self.model)
+        progress.epoch += 1
+        mean, progress.epoch_loss, progress.batch = progress.epoch_loss / progress.batch, 0.0, 0
+        is_best = bool(scores) and next(iter(scores.values())) > progress.best_score
+        if is_best:
+            progress.best_score, progress.best_epoch = next(iter(scores.values())), progress.epoch
+            self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+        return Epoch(progress.epoch, progress.step, mean, scores, is_best)
+
+    def _batches(self) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(self._seed(self.progress.epoch, -1))
+        return self.task.batches(
+            self.settings.batch_size * self.accelerator.num_processes, generator
         )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)  # dropout draws from the global state
-        _run_epochs(model, ids, targets, settings, group, on_epoch)
 
+    def _seed(self, *of: int) -> int:
+        """A seed of its own for each training, epoch or step, and process."""
+        value = self.settings.seed
+        for number in of:
+            value = (value * 6364136223846793005 + number + 1442695040888963407) % 2**64
+        return value >> 32  # the high bits are well mixed, and torch uses no more than 32
 
-def _run_epochs(
-    model: nn.Module,
-    ids: Tensor,
-    targets: Tensor,
-    settings: TrainingSettings,
-    group: int,
-    on_epoch: Callable[[int, float], None] | None,
-) -> None:
-    generator = torch.Generator().manual_seed(settings.seed)
-    lengths = (ids != 0).sum(1)
-    optimiser = optimiser_for(model, settings)
-    steps_per_epoch = -(-(len(ids) // group) // max(settings.batch_size // group, 1))
-    n_steps = settings.epochs * steps_per_epoch
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, one_cycle(n_steps, settings.warm_up))
-    step = 0
-    for epoch in range(settings.epochs):
-        model.train()
-        total = 0.0
-        for rows in bucketed(lengths, settings.batch_size, generator=generator, group=group):
-            width = int(lengths[rows].max())
-            batch, wanted = ids[rows, :width], targets[rows]
-            positions = None
-            if settings.random_positions:
-                reach = spread(step / n_steps, ids.shape[1], settings.random_positions, generator)
-                positions = random_positions(batch != 0, reach, generator)
-            logits = model(batch, positions)
-            if wanted.dim() == 2:
-                wanted = wanted[:, :width]
-            loss = F.cross_entropy(logits.flatten(0, -2), wanted.flatten(), ignore_index=NO_TARGET)
-            price = _rising(settings, step / n_steps) * settings.amplitude_penalty
-            penalty = price * model.embedding.meaning.abs().mean() if price else 0.0  # type: ignore[union-attr, operator]
-            optimiser.zero_grad(set_to_none=True)
-            (loss + penalty).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-            optimiser.step()
-            schedule.step()
-            total += float(loss.detach())
-            step += 1
-        if on_epoch is not None:
-            on_epoch(epoch + 1, total / steps_per_epoch)
+    def _reseed(self, seed: int) -> None:
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
+        if self.accelerator.device.type != "cpu":
+            torch.get_device_module(self.accelerator.device).manual_seed(seed)
 
+    def _summed(self, *figures: float | Tensor) -> list[float]:
+        if self.accelerator.num_processes == 1:
+            return [float(f) for f in figures]
+        parts = torch.tensor([float(f) for f in figures], dtype=torch.float64)
+        summed: list[float] = self.accelerator.reduce(parts.to(self.accelerator.device)).tolist()
+        return summed
 
-def optimiser_for(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Adam with a slower rate for frequencies and weight decay for all but the embedding."""
-    frequencies, embedding, rest = [], [], []
-    for name, parameter in model.named_parameters():
-        if name.startswith("embedding.frequency"):
-            frequencies.append(parameter)
-        elif name.startswith("embedding."):
-            embedding.append(parameter)
-        else:
-            rest.append(parameter)
-    rate = settings.learning_rate
-    groups = [
-        {"params": rest, "lr": rate, "weight_decay": settings.weight_decay},
-        {"params": embedding, "lr": rate},
-        {"params": frequencies, "lr": rate * settings.frequency_rate},
-    ]
-    return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=0.0, fused=True)
+    def _set_rates(self) -> None:
+        settings = self.settings
+        share = rate_share(settings.schedule, self.progress.step, self.n_steps, settings.warm_up)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["peak"] * share
 
+    def _positions(self, mask: Tensor) -> Tensor | None:
+        highest = self.settings.random_positions
+        if not highest:
+            return None
+        reach = spread(self.progress.step / self.n_steps, mask.shape[1], highest)
+        return random_positions(mask, reach)
 
-def one_cycle(n_steps: int, warm_up: float) -> Callable[[int], float]:
-    """The learning rate's share at each step: up evenly, then down evenly to almost 0."""
-    rising = max(int(n_steps * warm_up), 1)
+    def _penalty(self) -> Tensor | float:
+        start = self.settings.penalty_start
+        rising = max(self.progress.step / self.n_steps - start, 0.0) / (1 - start)
+        price = rising * self.settings.amplitude_penalty
+        return price * self.model.embedding.meaning.abs().mean() if price else 0.0  # type: ignore[union-attr, operator]
 
-    def share(step: int) -> float:
-        if step < rising:
-            return (step + 1) / rising
-        return max(1 - (step - rising) / max(n_steps - rising, 1), 1e-3)
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """All that is needed to go on: named tensors, and figures that JSON can hold."""
+        tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        tensors |= {f"best.{k}": v for k, v in self.best.items()}
+        for name, parameter in self.model.named_parameters():
+            for optimiser in self.optimisers:
+                moments = optimiser.state.get(parameter, {})
+                tensors |= {f"optimiser.{key}.{name}": v for key, v in moments.items()}
+        return tensors, asdict(self.progress)
 
-    return share
+    def load_state(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
 
+        def under(prefix: str) -> dict[str, Tensor]:
+            return {
+                k.removeprefix(prefix): v.to(self.accelerator.device)
+                for k, v in tensors.items()
+                if k.startswith(prefix)
+            }
 
-def _rising(settings: TrainingSettings, progress: float) -> float:
-    start = settings.penalty_start
-    return max(progress - start, 0.0) / (1 - start)
-
-
-@torch.no_grad()
-def accuracy(model: nn.Module, ids: Tensor, targets: Tensor, *, batch_size: int = 256) -> float:
-    """Share of right answers; a sequence is right where all of its answers are.
-
-    Shape: ids (N, L) padded with 0, targets (N,) or (N, L) with -100 where nothing is asked
-    """
-    was_training = model.training
-    model.eval()
-    lengths = (ids != 0).sum(1)
-    right = 0
-    for rows in lengths.argsort().split(batch_size):
-        width = int(lengths[rows].max())
-        said = model(ids[rows, :width]).argmax(-1)
-        wanted = targets[rows] if targets.dim() == 1 else targets[rows, :width]
-        hits = (said == wanted) | (wanted == NO_TARGET)
-        right += int(hits.sum() if hits.dim() == 1 else hits.all(1).sum())
-    model.train(was_training)
-    return right / len(ids)
+        self.model.load_state_dict(under("model."))
+        self.best = under("best.")
+        parameters = dict(self.model.named_parameters())
+        for optimiser in self.optimisers:
+            own = {id(p) for group in optimiser.param_groups for p in group["params"]}
+            for key in ("step", "exp_avg", "exp_avg_sq", "mean", "square"):
+                for name, value in under(f"optimiser.{key}.").items():
+                    if id(parameters[name]) in own:
+                        optimiser.state[parameters[name]][key] = value
+        self.progress = Progress(**progress)

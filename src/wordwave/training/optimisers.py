@@ -1,4 +1,4 @@
-"""Adam that touches only the rows a batch touched."""
+"""AdamW that touches only the rows a batch touched, and what belongs to a step."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 from torch.optim.adam import adam
+
+from wordwave.training.settings import TrainingSettings
 
 
 class RowAdam(Optimizer):
-    """Adam for tables with row-sparse gradients, `WaveEmbedding(sparse=True)`.
+    """AdamW for tables with row-sparse gradients, `WaveEmbedding(sparse=True)`.
 
     A row's moments decay only when a batch holds its word, as in `torch.optim.SparseAdam`. The
-    steps are the same up to where eps enters (here, as in `torch.optim.Adam`, after bias
+    steps are the same up to where eps enters (here, as in `torch.optim.AdamW`, after bias
     correction), in fewer passes over the rows.
 
     Args:
@@ -23,6 +25,7 @@ class RowAdam(Optimizer):
         lr: learning rate.
         betas: decay of the mean and of the mean square of gradients.
         eps: keeps the division finite.
+        weight_decay: pull of touched rows towards 0.
     """
 
     def __init__(
@@ -32,13 +35,16 @@ class RowAdam(Optimizer):
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        weight_decay: float = 0.0,
     ) -> None:
         if lr < 0 or eps <= 0 or not all(0 <= b < 1 for b in betas):
             raise ValueError(
                 "RowAdam needs lr >= 0, eps > 0 and betas in [0, 1), "
                 f"got lr={lr}, eps={eps}, betas={betas}"
             )
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -50,12 +56,10 @@ class RowAdam(Optimizer):
         for group in self.param_groups:
             for table in group["params"]:
                 if table.grad is not None:
-                    self._update(table, table.grad, **{k: group[k] for k in ("lr", "betas", "eps")})
+                    self._update(table, table.grad, group)
         return loss
 
-    def _update(
-        self, table: Tensor, grad: Tensor, *, lr: float, betas: tuple[float, float], eps: float
-    ) -> None:
+    def _update(self, table: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
         if not grad.is_sparse:
             raise ValueError(
                 "RowAdam takes row-sparse gradients, got a dense one: build the embedding with "
@@ -79,12 +83,75 @@ class RowAdam(Optimizer):
             [state["step"]],
             fused=True,
             amsgrad=False,
-            beta1=betas[0],
-            beta2=betas[1],
-            lr=lr,
-            weight_decay=0.0,
-            eps=eps,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            decoupled_weight_decay=True,
+            eps=group["eps"],
             maximize=False,
         )
         for target, part in zip(whole, parts, strict=True):
             target.index_copy_(0, rows, part)
+
+
+def row_sparse_names(model: nn.Module) -> list[str]:
+    """The parameters of a model that have row-sparse gradients: those of tables that say so."""
+    return [
+        f"{name}.weight"
+        for name, module in model.named_modules()
+        if getattr(module, "row_sparse", False)
+    ]
+
+
+def optimisers_for(model: nn.Module, settings: TrainingSettings) -> list[Optimizer]:
+    """AdamW for all weights and RowAdam for row-sparse tables.
+
+    Frequencies have a rate and a decay of their own; the rest of the embedding has no decay.
+    """
+    tables = set(row_sparse_names(model))
+    rate = settings.learning_rate
+    groups: dict[str, dict[str, Any]] = {
+        "rest": {"lr": rate, "weight_decay": settings.weight_decay},
+        "embedding": {"lr": rate, "weight_decay": 0.0},
+        "frequency": {
+            "lr": rate * settings.frequency_rate,
+            "weight_decay": settings.frequency_decay,
+        },
+    }
+    found: dict[tuple[str, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        kind = "rest"
+        if name.startswith("embedding."):
+            kind = "frequency" if name.startswith("embedding.frequency") else "embedding"
+        found.setdefault((kind, name in tables), []).append(parameter)
+
+    def grouped(sparse: bool) -> list[dict[str, Any]]:
+        return [
+            {"params": params, **groups[kind], "peak": groups[kind]["lr"]}
+            for (kind, is_sparse), params in found.items()
+            if is_sparse == sparse
+        ]
+
+    optimisers: list[Optimizer] = []
+    if dense := grouped(False):
+        optimisers.append(AdamW(dense, fused=True))
+    if sparse := grouped(True):
+        optimisers.append(RowAdam(sparse))
+    return optimisers
+
+
+@torch.no_grad()
+def clip_gradients(model: nn.Module, longest: float) -> None:
+    """Shorten the gradient of all parameters together to at most `longest`."""
+    values = []
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            if parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()
+            grad = parameter.grad
+            values.append(grad.values() if grad.is_sparse else grad)
+    norm = nn.utils.get_total_norm(values)
+    torch._foreach_mul_(values, (longest / (norm + 1e-6)).clamp(max=1.0))

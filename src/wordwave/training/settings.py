@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Precision = Literal["auto", "fp32", "bf16"]
+Schedule = Literal["one-cycle", "constant"]
 
 
 @dataclass(frozen=True)
@@ -10,26 +14,56 @@ class TrainingSettings:
     """The same for every row of a comparison."""
 
     epochs: int = 30
-    """How often every example is seen."""
+    """How often every example is seen at most."""
+    patience: int = 0
+    """Epochs without a better dev score after which training stops; 0 for never."""
     batch_size: int = 128
-    """Examples per step."""
+    """Examples per step and process."""
     learning_rate: float = 3e-3
-    """Highest learning rate; it warms up and decays in one cycle."""
-    frequency_rate: float = 0.1
-    """Learning rate of frequencies, as a share of the learning rate."""
+    """Highest learning rate."""
+    schedule: Schedule = "one-cycle"
+    """After the warm-up the learning rate falls evenly to 0, or stays."""
     warm_up: float = 0.1
     """Share of the steps over which the learning rate rises."""
     weight_decay: float = 0.0
     """Pull of all weights but those of the embedding towards 0."""
+    frequency_rate: float = 0.1
+    """Learning rate of frequencies, as a share of the learning rate."""
+    frequency_decay: float = 0.0
+    """Pull of frequencies towards 0, where place does not matter."""
     clip: float = 1.0
     """Longest gradient."""
+    row_sparse: bool = True
+    """Update only those rows of the embedding's tables whose words a batch holds."""
+    word_dropout: float = 0.0
+    """Share of training words that are read as unknown."""
     random_positions: int = 0
     """Highest position of a training sentence whose words stand at random places in their order;
     0 for the places 1, 2, …, L."""
     amplitude_penalty: float = 0.0
     """Price of mean |amplitude| (of |word vector| where there are no waves): words without a task
-    fall silent."""
+    fall silent. Needs --no-row-sparse."""
     penalty_start: float = 1 / 6
     """Share of the training after which the price rises from 0, evenly up to the end."""
+    precision: Precision = "auto"
+    """Numbers to multiply with; auto: bf16 where the processor has it, else fp32."""
     seed: int = 0
     """Same seed, same result."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        for name in ("patience", "weight_decay", "frequency_rate", "frequency_decay", "seed"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("warm_up", "word_dropout", "penalty_start"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        if self.amplitude_penalty and self.row_sparse:
+            raise ValueError(
+                "amplitude_penalty touches every row of a table and needs row_sparse=False"
+            )

@@ -1,0 +1,91 @@
+"""`wordwave evaluate`: how good a trained model is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from wordwave.data.tables import Examples
+    from wordwave.tasks.scores import Scores
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Score a trained model on labelled examples: accuracy, macro-F1, confusion matrix."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The folder of a run."""
+    data: Path | None = None
+    """Labelled examples: .csv, .tsv or .jsonl, also .gz; by default the run's own test part, or its
+    dev part where there is none."""
+    text: str | None = None
+    """The column of texts; by default as in training."""
+    label: str | None = None
+    """The column of labels; by default as in training."""
+    json: Path | None = None
+    """Write the figures here as well."""
+
+
+def evaluate(args: list[str], prog: str) -> None:
+    """`wordwave evaluate`"""
+    options = tyro.cli(EvaluateOptions, prog=prog, args=args)
+    from rich.console import Console
+
+    from wordwave.files import write_text
+    from wordwave.tasks.classifier import TextClassifier
+    from wordwave.tasks.classify import class_numbers
+    from wordwave.tasks.classify import evaluate as evaluated
+    from wordwave.tasks.sentences import Labelled
+
+    classifier = TextClassifier.load(options.run)
+    examples = _examples(options, classifier)
+    sentences, n_cut = classifier.encoder.encode(examples.texts)
+    targets = class_numbers(examples.labels, classifier.labels, examples.name)
+    scores = evaluated(classifier, Labelled(sentences, targets))
+    console = Console()
+    low, high = scores.interval
+    console.print(
+        f"{examples.name}: {scores.n:,} examples\n"
+        f"accuracy {scores.accuracy:.4f}, 95% interval {low:.4f} to {high:.4f}\n"
+        f"macro-F1 {scores.macro_f1:.4f}",
+        highlight=False,
+    )
+    if n_cut:
+        console.print(f"{n_cut:,} texts were cut to {classifier.encoder.max_length} words")
+    console.print(confusion_table(scores))
+    if options.json is not None:
+        write_text(options.json, json.dumps(scores.plain(), indent=2, ensure_ascii=False) + "\n")
+        console.print(f"Written: {options.json}")
+
+
+def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
+    from wordwave.cli.train import load_examples
+    from wordwave.data.tables import read_examples
+
+    data = classifier.config.data
+    if options.data is None:
+        parts = load_examples(data)
+        return parts.dev if parts.test is None else parts.test
+    return read_examples(
+        options.data, text=options.text or data.text, label=options.label or data.label
+    )
+
+
+def confusion_table(scores: Scores) -> Table:
+    """Rows are the true classes, columns the predicted ones."""
+    from rich.table import Table
+
+    table = Table(title="true ↓ predicted →")
+    table.add_column("")
+    for label in scores.labels:
+        table.add_column(label, justify="right")
+    for label, row in zip(scores.labels, scores.confusion, strict=True):
+        table.add_row(label, *(f"{n:,}" if n else "·" for n in row))
+    return table

@@ -1,0 +1,51 @@
+"""Items in batches: as many as are there, without waiting for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from queue import Queue
+from threading import Thread
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Items in lists of `most`, the last one shorter."""
+    source = iter(items)
+    while batch := list(islice(source, most)):
+        yield batch
+
+
+def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Items in lists of those that have come, at most `most`: a slow pipe is served at once."""
+    queue: Queue[T | _End] = Queue(2 * most)
+    Thread(target=_fill, args=(queue, items), daemon=True).start()
+    while True:
+        batch: list[T] = []
+        while len(batch) < most and not (batch and queue.empty()):
+            item = queue.get()
+            if isinstance(item, _End):
+                if batch:
+                    yield batch
+                if item.problem is not None:
+                    raise item.problem
+                return
+            batch.append(item)
+        yield batch
+
+
+class _End:
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.problem = problem
+
+
+def _fill(queue: Queue[T | _End], items: Iterable[T]) -> None:
+    try:
+        for item in items:
+            queue.put(item)
+    except Exception as problem:  # told to the one who waits
+        queue.put(_End(problem))
+    else:
+        queue.put(_End())

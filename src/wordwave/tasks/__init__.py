@@ -1,0 +1,1 @@
+"""Tasks: data + model + loss + figure of merit, one file each."""

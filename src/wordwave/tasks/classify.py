@@ -1,0 +1,212 @@
+"""Text classification from examples to a run folder: data + model + loss + figures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from wordwave.data.splits import Parts
+from wordwave.data.tables import Examples
+from wordwave.embedding.vectors import Vectors, read_vectors
+from wordwave.files import write_text
+from wordwave.models.classifier import Classifier, count_parameters
+from wordwave.plain import to_plain
+from wordwave.tasks.classifier import TextClassifier, read_run
+from wordwave.tasks.config import ClassifyConfig, TextSettings
+from wordwave.tasks.scores import Scores, score
+from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
+from wordwave.text.encode import TextEncoder
+from wordwave.text.bpe import BpeTokeniser, train_bpe
+from wordwave.text.tokenise import Tokeniser, build_tokeniser
+from wordwave.text.vocabulary import Vocabulary
+from wordwave.training.journal import read_journal
+from wordwave.training.loop import Training
+from wordwave.training.run import Watch, train_in
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a training needs, and what the user should know of it."""
+
+    classifier: TextClassifier
+    task: SentenceTask
+    test: Labelled | None
+    notes: list[str]
+
+
+def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
+    """Make vocabulary, model and word ids; only the training part is looked at for the first two.
+
+    The model depends on the config and the data alone, not on the global random state.
+    """
+    labels = sorted(set(parts.train.labels))
+    if len(labels) < 2:
+        raise ValueError(
+            f"{parts.train.name} must have two classes or more, got only {', '.join(labels)!r}"
+        )
+    settings = config.text
+    tokeniser = _tokeniser(settings, parts.train.texts)
+    tokens = [tokeniser(text) for text in parts.train.texts]
+    vectors = None
+    extra_words = tokeniser.words if isinstance(tokeniser, BpeTokeniser) else []
+    if settings.vectors is not None:
+        vectors = read_vectors(
+            find_vectors(settings.vectors),
+            vocabulary={word for sentence in tokens for word in sentence},
+            besides=settings.extra_words,
+        )
+        extra_words = [*extra_words, *vectors.words]
+    vocabulary = Vocabulary.build(
+        tokens,
+        min_count=settings.min_count,
+        max_size=settings.max_vocabulary,
+        extra_words=extra_words,
+    )
+    config = _settled(config, vectors)
+    encoder = TextEncoder(tokeniser, vocabulary, max_length=config.model.max_length)
+    notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.training.seed)
+        options: dict[str, Any] = {"sparse": config.training.row_sparse}
+        if vectors is not None:
+            aligned, found = vectors.aligned_to(vocabulary.words, scale=settings.vector_scale)
+            options |= {"vectors": aligned, "freeze_vectors": settings.freeze_vectors}
+            notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
+        model = Classifier(config.model, len(vocabulary), len(labels), **options)
+
+    def labelled(part: Examples) -> Labelled:
+        sentences, n_cut = encoder.encode(part.texts)
+        if n_cut:
+            notes.append(
+                f"{n_cut:,} of {len(part.texts):,} texts of {part.name} were cut to "
+                f"{config.model.max_length} words (--max-length)"
+            )
+        return Labelled(sentences, class_numbers(part.labels, labels, part.name))
+
+    train, dev = labelled(parts.train), labelled(parts.dev)
+    test = None if parts.test is None else labelled(parts.test)
+    task = SentenceTask(train, dev, word_dropout=config.training.word_dropout)
+    return Prepared(TextClassifier(model, encoder, labels, config), task, test, notes)
+
+
+def class_numbers(given: Iterable[str], labels: Sequence[str], name: str) -> Tensor:
+    """The number of each label's class. Shape: (N,)"""
+    number = {label: i for i, label in enumerate(labels)}
+    try:
+        return torch.tensor([number[label] for label in given], dtype=torch.long)
+    except KeyError as problem:
+        raise ValueError(
+            f"{name} has the label {problem.args[0]!r}, which training does not have; "
+            f"known: {', '.join(labels[:20])}"
+        ) from None
+
+
+def train(
+    config: ClassifyConfig,
+    prepared: Prepared,
+    folder: Path,
+    *,
+    accelerator: Accelerator | None = None,
+    save_every: float = 60.0,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Train in a run folder, from where it was left; the figures of the finished run.
+
+    The test part is scored once, with the weights that dev selected.
+    """
+    options = {} if accelerator is None else {"accelerator": accelerator}
+    classifier = prepared.classifier
+    training = Training(classifier.model, prepared.task, config.training, **options)
+    is_main = training.accelerator.is_main_process
+    if is_main:
+        classifier.save_words(folder)
+    try:
+        train_in(folder, training, save_every=save_every, watch=watch)
+    except KeyboardInterrupt:
+        if is_main and training.best:
+            classifier.save_weights(folder, training.best)
+        raise
+    result = _result(training, prepared, read_journal(folder / "metrics.jsonl"))
+    if is_main:
+        classifier.save_weights(folder)
+        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
+        shutil.rmtree(folder / "state", ignore_errors=True)
+    return result
+
+
+def finished(folder: Path) -> dict[str, Any] | None:
+    """The figures of a finished run, `None` for one under way."""
+    path = folder / "result.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def check_same(config: ClassifyConfig, folder: Path) -> None:
+    """Refuse to go on with a run that was begun with other settings."""
+    if not (folder / "config.yaml").exists():
+        return
+    there, here = to_plain(read_run(folder)), to_plain(config)
+    for part, settings in here.items():
+        for name, value in settings.items():
+            if there[part][name] != value and (part, name) != ("model", "dim"):
+                raise ValueError(
+                    f"'{folder}' holds a run with {name} {there[part][name]!r}, here it is "
+                    f"{value!r}: choose another --out, or remove that folder"
+                )
+
+
+def _result(
+    training: Training, prepared: Prepared, journal: list[dict[str, Any]]
+) -> dict[str, Any]:
+    model, progress = prepared.classifier.model, training.progress
+    return {
+        "test": None if prepared.test is None else evaluate(prepared.classifier, prepared.test).plain(),
+        "dev_accuracy": progress.best_score,
+        "best_epoch": progress.best_epoch,
+        "epochs": progress.epoch,
+        "parameters": count_parameters(model),
+        "epoch_seconds": median(r["seconds"] for r in journal),
+        "words_per_second": median(r["words_per_second"] for r in journal),
+    }
+
+
+def evaluate(classifier: TextClassifier, data: Labelled) -> Scores:
+    """How good a classifier is on examples."""
+    said = logits_of(classifier.model, data.sentences).argmax(-1)
+    return score(data.targets, said, classifier.labels)
+
+
+def _tokeniser(settings: TextSettings, texts: list[str]) -> Tokeniser:
+    if settings.tokeniser == "bpe":
+        return train_bpe(texts, settings.bpe_size)
+    return build_tokeniser(settings.tokeniser)
+
+
+def find_vectors(name: str) -> Path:
+    """A file of vectors: a path, or a name under vectors/ in the data home."""
+    from wordwave.data.home import data_home
+
+    if Path(name).exists():
+        return Path(name)
+    folder = data_home() / "vectors"
+    for candidate in (folder / name, *sorted(folder.glob(f"{name}*.npy"))):
+        if candidate.is_file():
+            return candidate
+    raise ValueError(f"vectors must be a file or a name in '{folder}', got {name!r}")
+
+
+def _settled(config: ClassifyConfig, vectors: Vectors | None) -> ClassifyConfig:
+    """The config with what follows from the data: vectors set the width."""
+    if vectors is None:
+        return config
+    return replace(config, model=replace(config.model, dim=vectors.dim))

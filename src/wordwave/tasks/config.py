@@ -1,0 +1,62 @@
+"""What a run of text classification is made of. Needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wordwave.models.config import ModelConfig
+from wordwave.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where examples come from."""
+
+    data: str = "trec"
+    """A data set by name (wordwave data list), or a file of your own: .csv, .tsv or .jsonl,
+    also .gz."""
+    dev: str | None = None
+    """A file that selects the best epoch; by default a tenth of the training examples."""
+    test: str | None = None
+    """A file that is scored once, at the end."""
+    text: str = "text"
+    """The column of texts in files of your own."""
+    label: str = "label"
+    """The column of labels in files of your own."""
+    fold: int = 0
+    """Which tenth is the test part of data sets that have none of their own (mr, subj, cr, mpqa)."""
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How texts become word ids, and words get their first vectors."""
+
+    tokeniser: Literal["plain", "kim", "bpe"] = "plain"
+    """plain: lower-case words and marks; kim: the cleaning customary for these data sets; bpe:
+    pieces of words, learnt from the training texts."""
+    bpe_size: int = 8000
+    """bpe: number of pieces."""
+    min_count: int = 1
+    """Words seen less often in training are unknown words."""
+    max_vocabulary: int | None = None
+    """Most words of the training texts, the frequent ones first."""
+    vectors: str | None = None
+    """Pretrained vectors: a file (word2vec .bin, GloVe or fastText text, .npy beside .words.txt), or
+    the name of one under vectors/ in the data home. They set the width of the embedding."""
+    vector_scale: float = 1.0
+    """Pretrained vectors are multiplied by this."""
+    freeze_vectors: bool = False
+    """Keep pretrained vectors as they are."""
+    extra_words: int = 100_000
+    """Most words that have a pretrained vector but are not in the training texts."""
+
+
+@dataclass(frozen=True)
+class ClassifyConfig:
+    """Train a text classifier: embedding → encoder → read-out → classes."""
+
+    data: DataSettings = field(default_factory=DataSettings)
+    text: TextSettings = field(default_factory=TextSettings)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingSettings = field(default_factory=TrainingSettings)

@@ -1,0 +1,110 @@
+"""Labelled sentences, as the training loop wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave.data.probes import NO_TARGET
+from wordwave.text.batches import bucketed, by_length
+from wordwave.text.sentences import Sentences
+from wordwave.text.vocabulary import UNKNOWN_ID
+from wordwave.training.task import Positions
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Sentences and their labels.
+
+    Shape: targets (N,), or (N, L) with -100 where nothing is asked
+    """
+
+    sentences: Sentences
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class SentenceTask:
+    """Say the class of a sentence, or one at each of its words.
+
+    Args:
+        train: what is learnt from.
+        dev: what selects the best epoch, or `None`.
+        group: rows that stay together in a batch, 2 for minimal pairs.
+        word_dropout: share of training words that are read as unknown.
+    """
+
+    train: Labelled
+    dev: Labelled | None = None
+    group: int = 1
+    word_dropout: float = 0.0
+
+    def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
+        return bucketed(
+            self.train.sentences.lengths, size, generator=generator, group=self.group
+        )
+
+    def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
+        device = next(model.parameters()).device
+        ids = self.train.sentences.padded(rows).to(device)
+        targets = _cut(self.train.targets[rows], ids).to(device)
+        mask = ids != 0
+        places = positions(mask)
+        if self.word_dropout:
+            dropped = mask & (torch.rand(ids.shape, device=device) < self.word_dropout)
+            ids = ids.masked_fill(dropped, UNKNOWN_ID)
+        logits = model(ids, places)
+        total = F.cross_entropy(
+            logits.float().flatten(0, -2),
+            targets.flatten(),
+            ignore_index=NO_TARGET,
+            reduction="sum",
+        )
+        return total, int((targets != NO_TARGET).sum()), int(mask.sum())
+
+    def score(self, model: nn.Module) -> dict[str, float]:
+        return {} if self.dev is None else {"accuracy": accuracy(model, self.dev)}
+
+
+@torch.no_grad()
+def logits_of(model: nn.Module, sentences: Sentences, *, batch_words: int = 4096) -> Tensor:
+    """What a classifier says of each sentence, in their order. Shape: (N, n_classes)"""
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    said = []
+    batches = by_length(sentences.lengths, batch_words)
+    for rows in batches:
+        said.append(model(sentences.padded(rows).to(device)).float().cpu())
+    model.train(was_training)
+    order = torch.cat(batches)
+    return torch.cat(said)[order.argsort()]
+
+
+def accuracy(model: nn.Module, data: Labelled, *, batch_words: int = 4096) -> float:
+    """Share of right answers; a sequence is right where all of its answers are."""
+    if data.targets.dim() == 1:
+        said = logits_of(model, data.sentences, batch_words=batch_words).argmax(-1)
+        return float((said == data.targets).double().mean())
+    return _sequences_right(model, data, batch_words)
+
+
+@torch.no_grad()
+def _sequences_right(model: nn.Module, data: Labelled, batch_words: int) -> float:
+    was_training = model.training
+    model.eval()
+    right = 0
+    for rows in by_length(data.sentences.lengths, batch_words):
+        ids = data.sentences.padded(rows)
+        wanted = _cut(data.targets[rows], ids)
+        hits = (model(ids).argmax(-1) == wanted) | (wanted == NO_TARGET)
+        right += int(hits.all(1).sum())
+    model.train(was_training)
+    return right / len(data.sentences)
+
+
+def _cut(targets: Tensor, ids: Tensor) -> Tensor:
+    return targets if targets.dim() == 1 else targets[:, : ids.shape[1]]

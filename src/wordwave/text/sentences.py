@@ -1,0 +1,80 @@
+"""Many sentences as ids, in one flat tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
+
+
+class Sentences:
+    """Sentences one after the other, without padding.
+
+    A sentence of no words becomes one unknown word, so that every sentence has at least one.
+
+    Shape: ids (sum of lengths,), lengths (N,); integers
+    """
+
+    def __init__(self, ids: Tensor, lengths: Tensor) -> None:
+        lengths = lengths.long()
+        if ids.dim() != 1 or lengths.dim() != 1:
+            shapes = f"{tuple(ids.shape)} and {tuple(lengths.shape)}"
+            raise ValueError(f"ids and lengths must have one dimension, got {shapes}")
+        if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+            raise ValueError(f"ids must be integers, got {ids.dtype}")
+        if (lengths < 0).any() or int(lengths.sum()) != len(ids):
+            raise ValueError(
+                f"lengths must be at least 0 and add up to the {len(ids)} ids, "
+                f"got a sum of {int(lengths.sum())}"
+            )
+        if len(ids) and int(ids.min()) <= PADDING_ID:
+            raise ValueError(f"ids must be above {PADDING_ID}, the padding, got {int(ids.min())}")
+        if not lengths.all():
+            worded, lengths = lengths > 0, lengths.clamp(min=1)
+            filled = ids.new_full((int(lengths.sum()),), UNKNOWN_ID)
+            filled[worded.repeat_interleave(lengths)] = ids
+            ids = filled
+        self.ids = ids
+        self.lengths = lengths
+        self.starts = lengths.cumsum(0) - lengths
+
+    @classmethod
+    def from_lists(cls, rows: Iterable[Sequence[int]]) -> Sentences:
+        """Sentences from lists of ids."""
+        rows = list(rows)
+        ids = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.long)
+        return cls(ids, torch.tensor([len(row) for row in rows], dtype=torch.long))
+
+    @classmethod
+    def from_padded(cls, ids: Tensor) -> Sentences:
+        """Sentences from a matrix. Shape: ids (N, L), padded with 0 at the end"""
+        if ids.dim() != 2:
+            raise ValueError(f"ids must be (N, L), got {tuple(ids.shape)}")
+        is_word = ids != PADDING_ID
+        lengths = is_word.sum(dim=1)
+        broken = (is_word[:, 1:] & ~is_word[:, :-1]).any(dim=1)
+        if broken.any():
+            row = ids[broken][0].tolist()
+            raise ValueError(f"ids must have padding at the end of a row only, got {row}")
+        return cls(ids[is_word], lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def padded(self, rows: Tensor | Sequence[int]) -> Tensor:
+        """Some sentences as one batch, padded with 0 to the longest of them.
+
+        Shape: rows (B,) -> (B, L), int64
+        """
+        rows = torch.as_tensor(rows)
+        if rows.numel() == 0:
+            return torch.zeros(0, 0, dtype=torch.long)
+        lengths = self.lengths[rows].unsqueeze(1)
+        columns = torch.arange(int(lengths.max()))
+        places = self.starts[rows].unsqueeze(1) + columns
+        # Past the end of a sentence stand the words of the next ones, and past the last, nothing.
+        return self.ids[places.clamp_(max=len(self.ids) - 1)].long() * (columns < lengths)

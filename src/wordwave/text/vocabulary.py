@@ -1,0 +1,87 @@
+"""The words a model knows, each with its number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+PADDING, UNKNOWN = "<pad>", "<unk>"
+PADDING_ID, UNKNOWN_ID = 0, 1
+SPECIALS = (PADDING, UNKNOWN)
+
+
+class Vocabulary:
+    """Words in the order of their ids: 0 is padding, 1 the unknown word, then the known ones."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        for i, word in enumerate(words):
+            if not isinstance(word, str):
+                raise ValueError(f"words must be strings, got {word!r} at {i}")
+        if tuple(words[: len(SPECIALS)]) != SPECIALS:
+            start = list(words[: len(SPECIALS)])
+            raise ValueError(f"words must begin with {list(SPECIALS)}, got {start}")
+        # Padding has no entry: a token that is spelled like it is an unknown word of its sentence.
+        self._ids = {word: i for i, word in enumerate(words) if word not in SPECIALS}
+        if len(self._ids) + len(SPECIALS) != len(words):
+            twice = next(word for word, count in Counter(words).items() if count > 1)
+            raise ValueError(f"words must differ, got {twice!r} twice")
+        self._words = tuple(words)
+
+    @classmethod
+    def build(
+        cls,
+        token_lists: Iterable[Sequence[str]],
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        extra_words: Iterable[str] = (),
+    ) -> Vocabulary:
+        """The words of tokenised texts, frequent ones first, equally frequent ones by the alphabet.
+
+        min_count: how often a word must occur.
+        max_size: how many words of the texts are kept at most, the two specials not counted.
+        extra_words: known besides, after the others and on top of max_size: words that have a
+            pretrained vector, or all pieces of a `bpe` tokeniser.
+        """
+        if min_count < 1:
+            raise ValueError(f"min_count must be at least 1, got {min_count}")
+        if max_size is not None and max_size < 1:
+            raise ValueError(f"max_size must be at least 1 or None, got {max_size}")
+        counts: Counter[str] = Counter()
+        for tokens in token_lists:
+            if isinstance(tokens, str):
+                raise ValueError(f"token_lists must hold lists of tokens, got the text {tokens!r}")
+            counts.update(tokens)
+        frequent = [word for word, count in counts.items() if count >= min_count]
+        frequent.sort(key=lambda word: (-counts[word], word))
+        kept = [word for word in frequent if word not in SPECIALS][:max_size]
+        extra = set(extra_words).difference(kept, SPECIALS)
+        return cls([*SPECIALS, *kept, *sorted(extra, key=lambda word: (-counts[word], word))])
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words, `words[i]` with id i, the two specials included."""
+        return self._words
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """The id of each token, 1 where it is unknown."""
+        known = self._ids.get
+        return [known(token, UNKNOWN_ID) for token in tokens]
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """What JSON can hold; `from_dict` reads it."""
+        return {"words": list(self._words)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Vocabulary:
+        """The vocabulary that `to_dict` wrote."""
+        words = data.get("words") if isinstance(data, Mapping) else None
+        if not isinstance(words, list):
+            raise ValueError(f"vocabulary must be {{'words': [...]}}, got {str(data)[:60]}")
+        return cls(words)
