@@ -36,7 +36,7 @@ def from_plain(kind: type[C], given: Any, *, where: str = "config") -> C:
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
             raise ValueError(f"{where} has an unknown key {name!r}; {hint}")
         if is_dataclass(hints[name]):
-            value = from_plain(hints[name], value, where=f"{where}: {name}")  # type: ignore[arg-type]
+            value = from_plain(hints[name], value, where=f"{where}: {name}")
         elif isinstance(value, list):
             value = tuple(value)
         if not _fits(value, hints[name]):

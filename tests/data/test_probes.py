@@ -10,7 +10,8 @@ from wordwave.data.probes import NO_TARGET, TEXT_TASK, probe, read_sentences
 from wordwave.data.sequences import BLANK, SEQUENCE_TASKS
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.training.loop import accuracy
+from wordwave.tasks.sentences import Labelled, accuracy
+from wordwave.text.sentences import Sentences
 
 LENGTHS = [(10, 20), (40, 60), (150, 200)]
 
@@ -37,7 +38,8 @@ def test_a_model_blind_to_order_is_right_on_exactly_one_of_each_pair(name):
     data = task.examples(200, (10, 20), seed=2)
     torch.manual_seed(0)
     blind = Classifier(ModelConfig(embedding="none", dim=8), len(task.words), 2).double()
-    assert accuracy(blind, data.ids, data.targets) == 0.5
+    labelled = Labelled(Sentences.from_padded(data.ids), data.targets)
+    assert accuracy(blind, labelled) == 0.5
 
 
 @pytest.mark.parametrize("name", [*PAIR_TASKS, *SEQUENCE_TASKS])

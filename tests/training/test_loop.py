@@ -10,44 +10,100 @@ from hypothesis import strategies as st
 from wordwave.data.probes import probe
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.text.batches import bucketed
-from wordwave.training.loop import accuracy, optimiser_for, train
+from wordwave.tasks.sentences import Labelled, SentenceTask, accuracy
+from wordwave.text.batches import bucketed, by_length
+from wordwave.text.sentences import Sentences
+from wordwave.training.loop import Training
+from wordwave.training.optimisers import optimisers_for
 from wordwave.training.positions import random_positions, spread
+from wordwave.training.schedules import rate_share
 from wordwave.training.settings import TrainingSettings
+from wordwave.training.task import Epoch, Step
 
 QUICK = TrainingSettings(epochs=4, learning_rate=0.03, batch_size=64)
 
 
-def trained(settings, embedding="complex-order", n=1000):
-    task = probe("precedence")
-    data = task.examples(n, (10, 20), seed=0)
+def examples(n, *, seed=0, test=False):
+    data = probe("precedence").examples(n, (10, 20), seed=seed, test=test)
+    return Labelled(Sentences.from_padded(data.ids), data.targets)
+
+
+def begun(settings, embedding="complex-order", n=1000, dev=None, **options):
     torch.manual_seed(settings.seed)
-    config = ModelConfig(embedding=embedding, dim=16, hidden_dim=16, pooling="sum", dropout=0.1)
-    model = Classifier(config, len(task.words), 2)
-    losses = []
-    train(model, data.ids, data.targets, settings, group=2, on_epoch=lambda _, x: losses.append(x))
-    return model, losses, data
+    config = ModelConfig(
+        embedding=embedding, dim=16, hidden_dim=16, pooling="sum", dropout=0.1, **options
+    )
+    model = Classifier(config, len(probe("precedence").words), 2, sparse=settings.row_sparse)
+    return Training(model, SentenceTask(examples(n), dev, group=2), settings)
+
+
+def trained(settings, **options):
+    training = begun(settings, **options)
+    reports = list(training.run())
+    return training.model, [r for r in reports if isinstance(r, Epoch)]
 
 
 def test_a_bag_of_waves_learns_precedence_and_a_bag_of_words_cannot():
-    waves, losses, _ = trained(replace(QUICK, epochs=8), n=4000)
-    test = probe("precedence").examples(500, (10, 20), seed=9, test=True)
-    assert losses[-1] < 0.5 * losses[0]
-    assert accuracy(waves, test.ids, test.targets) > 0.9
-    words, _, _ = trained(QUICK, embedding="none")
-    assert accuracy(words.double(), test.ids, test.targets) == 0.5
+    waves, epochs = trained(replace(QUICK, epochs=8), n=4000)
+    test = examples(500, seed=9, test=True)
+    assert epochs[-1].loss < 0.5 * epochs[0].loss
+    assert accuracy(waves, test) > 0.9
+    words, _ = trained(QUICK, embedding="none")
+    assert accuracy(words.double(), test) == 0.5
 
 
-def test_same_seed_same_weights_and_another_seed_other_ones():
-    first, again = (trained(QUICK)[0].state_dict() for _ in range(2))
+@pytest.mark.parametrize("row_sparse", [True, False])
+def test_same_seed_same_weights_and_another_seed_other_ones(row_sparse):
+    settings = replace(QUICK, epochs=2, row_sparse=row_sparse)
+    first, again = (trained(settings)[0].state_dict() for _ in range(2))
     assert all(torch.equal(first[k], again[k]) for k in first)
-    other = trained(replace(QUICK, seed=1))[0].state_dict()
+    other = trained(replace(settings, seed=1))[0].state_dict()
     assert any(not torch.equal(first[k], other[k]) for k in first)
 
 
+@pytest.mark.parametrize("stop_after", [3, 16, 17, 40])
+@pytest.mark.parametrize("embedding", ["complex-order", "pe", "complex-vanilla"])
+def test_going_on_from_a_state_ends_with_the_weights_of_never_having_stopped(embedding, stop_after):
+    settings = replace(QUICK, epochs=3, word_dropout=0.1, random_positions=40)
+    whole = begun(settings, embedding, n=500, dev=examples(100, seed=3))
+    list(whole.run())
+    first = begun(settings, embedding, n=500, dev=examples(100, seed=3))
+    for n, _ in enumerate(first.run()):
+        if n == stop_after:
+            break
+    tensors, progress = first.state()
+    second = begun(replace(settings), embedding, n=500, dev=examples(100, seed=3))
+    with torch.no_grad():
+        for parameter in second.model.parameters():
+            parameter.add_(1.0)  # whatever it was, the state counts
+    second.load_state({k: v.clone() for k, v in tensors.items()}, progress)
+    list(second.run())
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, second.model.state_dict()[name]), name
+    assert whole.progress == second.progress
+
+
+def test_the_best_epoch_by_dev_is_kept_and_patience_ends_the_training():
+    dev = examples(200, seed=5)
+    training = begun(replace(QUICK, epochs=30, patience=3, learning_rate=0.1), dev=dev)
+    epochs = [r for r in training.run() if isinstance(r, Epoch)]
+    best = max(epochs, key=lambda e: e.scores["accuracy"])
+    assert len(epochs) == min(best.epoch + 3, 30)
+    assert accuracy(training.model, dev) == best.scores["accuracy"]
+    assert [e.is_best for e in epochs].count(True) >= 1
+
+
+def test_steps_tell_the_loss_and_the_words():
+    training = begun(replace(QUICK, epochs=1), n=200)
+    steps = [r for r in training.run() if isinstance(r, Step)]
+    assert [s.step for s in steps] == [1, 2, 3, 4] and steps[0].n_steps == 4
+    assert sum(s.n_words for s in steps) == int(examples(200).sentences.lengths.sum())
+
+
 def test_the_penalty_silences_words_without_a_task():
-    loud, _, _ = trained(replace(QUICK, epochs=8))
-    quiet, _, _ = trained(replace(QUICK, epochs=8, amplitude_penalty=30.0))
+    settings = replace(QUICK, epochs=8, row_sparse=False)
+    loud, _ = trained(settings)
+    quiet, _ = trained(replace(settings, amplitude_penalty=30.0))
     task = probe("precedence")
     fillers = [i for i, word in enumerate(task.words) if word.startswith("w")]
     marked = [task.words.index("A"), task.words.index("B")]
@@ -56,13 +112,49 @@ def test_the_penalty_silences_words_without_a_task():
     assert level[1][marked].mean() > 2 * level[1][fillers].mean()
 
 
-def test_frequencies_get_a_rate_of_their_own_and_embeddings_no_decay():
-    model = Classifier(ModelConfig(dim=4), 10, 2)
-    groups = optimiser_for(model, replace(QUICK, weight_decay=0.1)).param_groups
+def test_a_loss_that_is_no_number_ends_in_one_line_that_says_what_to_do():
+    training = begun(QUICK, n=200)
+    with torch.no_grad():
+        training.model.embedding.amplitude.weight.fill_(float("nan"))
+    with pytest.raises(ValueError, match=r"the loss is nan at step 1: lower learning_rate"):
+        list(training.run())
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_frequencies_get_a_rate_and_a_decay_of_their_own_and_embeddings_no_decay(sparse):
+    model = Classifier(ModelConfig(dim=4), 10, 2, sparse=sparse)
+    settings = replace(QUICK, weight_decay=0.1, frequency_decay=0.2)
+    groups = [g for o in optimisers_for(model, settings) for g in o.param_groups]
     of = {id(p): g for g in groups for p in g["params"]}
     assert of[id(model.embedding.frequency.weight)]["lr"] == pytest.approx(0.003)
+    assert of[id(model.embedding.frequency.weight)]["weight_decay"] == 0.2
     assert of[id(model.embedding.amplitude.weight)]["weight_decay"] == 0
     assert of[id(model.head[1].weight)]["weight_decay"] == 0.1
+    assert {id(p) for p in model.parameters()} == set(of)
+
+
+def test_rates_rise_then_fall_or_stay():
+    cycle = [rate_share("one-cycle", step, 100, 0.1) for step in range(100)]
+    assert cycle[0] == 0.1 and cycle[9] == 1 and cycle[10] == 1 and cycle[99] < 0.02
+    assert cycle[10:] == sorted(cycle[10:], reverse=True)
+    flat = [rate_share("constant", step, 100, 0.1) for step in range(100)]
+    assert flat[:10] == cycle[:10] and set(flat[9:]) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
+        ({"word_dropout": 1.0}, r"word_dropout must be in \[0, 1\), got 1.0"),
+        ({"amplitude_penalty": 1.0}, "needs row_sparse=False"),
+        ({"patience": -1}, "patience must be at least 0, got -1"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        TrainingSettings(**wrong)
 
 
 @given(
@@ -104,3 +196,12 @@ def test_batches_hold_every_pair_once_and_together(n_pairs, batch_size, seed):
     for batch in batches:
         assert len(batch) <= max(batch_size, 2)
         assert set(batch.tolist()) == {int(i) ^ 1 for i in batch}
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 200))
+def test_batches_by_length_hold_every_row_once_and_no_more_words_than_allowed(lengths, most):
+    lengths = torch.tensor(lengths)
+    batches = by_length(lengths, most)
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(lengths)))
+    for rows in batches:
+        assert len(rows) == 1 or len(rows) * int(lengths[rows].max()) <= most

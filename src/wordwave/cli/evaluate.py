@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wordwave.data.tables import Examples
+    from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.scores import Scores
 
 

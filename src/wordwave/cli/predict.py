@@ -28,8 +28,8 @@ class PredictOptions:
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """Texts: a .txt with one a line, or a column of a .csv, .tsv or .jsonl, also .gz; by default what
-    is piped in, one a line, answered as it comes."""
+    """Texts: a .txt with one a line, or a column of a .csv, .tsv or .jsonl, also .gz; by default
+    what is piped in, one a line, answered as it comes."""
     text: str | None = None
     """The column of texts; by default as in training."""
     out: Path | None = None

@@ -44,7 +44,13 @@ def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterat
 @contextmanager
 def training_bar(epochs: int, console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
     """A bar over the steps of a training, and a line for each epoch: what `Training.run` tells."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     from wordwave.training.task import Step
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from wordwave.plain import from_plain, read_yaml, to_plain
+from wordwave.plain import from_plain, read_yaml
 from wordwave.tasks.config import ClassifyConfig
 
 if TYPE_CHECKING:

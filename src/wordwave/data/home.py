@@ -13,6 +13,6 @@ def data_home() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     return Path(pooch.os_cache("wordwave"))

@@ -84,7 +84,7 @@ def state(part: Part, *, home: Path | None = None) -> Literal["ok", "missing", "
 
 def fetch(source: Source, folder: Path, *, progress: Progress | None = None) -> Path:
     """The source as a file in the folder, downloaded unless it is there."""
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     mirror = os.environ.get(MIRROR)
     if mirror and not mirror.startswith(("http://", "https://")):

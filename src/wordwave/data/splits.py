@@ -78,7 +78,9 @@ def load_parts(name: str, *, fold: int = 0, seed: int = 0) -> Parts:
     return Parts(*cut_dev(train, seed=seed, name=name), test)
 
 
-def cut_dev(train: Examples, *, seed: int = 0, name: str | None = None) -> tuple[Examples, Examples]:
+def cut_dev(
+    train: Examples, *, seed: int = 0, name: str | None = None
+) -> tuple[Examples, Examples]:
     """Training examples less a stratified tenth, and that tenth to choose by."""
     name = name or train.name
     rest, held = stratified_split(train.labels, DEV_SHARE, seed)

@@ -19,8 +19,8 @@ from wordwave.models.classifier import Classifier
 from wordwave.plain import dump_yaml, from_plain, read_yaml, to_plain
 from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.sentences import logits_of
-from wordwave.text.encode import TextEncoder
 from wordwave.text.bpe import BpeTokeniser
+from wordwave.text.encode import TextEncoder
 from wordwave.text.tokenise import build_tokeniser
 from wordwave.text.vocabulary import Vocabulary
 
@@ -98,7 +98,9 @@ class TextClassifier(
             raise ValueError(f"'{folder / 'vocab.json'}' is not a vocabulary: {problem}") from None
         kind = config.text.tokeniser
         file = folder / "tokenizer.json" if kind == "bpe" else None
-        encoder = TextEncoder(build_tokeniser(kind, file=file), vocabulary, max_length=config.model.max_length)
+        encoder = TextEncoder(
+            build_tokeniser(kind, file=file), vocabulary, max_length=config.model.max_length
+        )
         model = Classifier(config.model, len(vocabulary), len(labels))
         try:
             model.load_state_dict(load_file(folder / "model.safetensors"))

@@ -23,8 +23,8 @@ from wordwave.tasks.classifier import TextClassifier, read_run
 from wordwave.tasks.config import ClassifyConfig, TextSettings
 from wordwave.tasks.scores import Scores, score
 from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
-from wordwave.text.encode import TextEncoder
 from wordwave.text.bpe import BpeTokeniser, train_bpe
+from wordwave.text.encode import TextEncoder
 from wordwave.text.tokenise import Tokeniser, build_tokeniser
 from wordwave.text.vocabulary import Vocabulary
 from wordwave.training.journal import read_journal
@@ -170,7 +170,9 @@ def _result(
 ) -> dict[str, Any]:
     model, progress = prepared.classifier.model, training.progress
     return {
-        "test": None if prepared.test is None else evaluate(prepared.classifier, prepared.test).plain(),
+        "test": None
+        if prepared.test is None
+        else evaluate(prepared.classifier, prepared.test).plain(),
         "dev_accuracy": progress.best_score,
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,

@@ -25,7 +25,8 @@ class DataSettings:
     label: str = "label"
     """The column of labels in files of your own."""
     fold: int = 0
-    """Which tenth is the test part of data sets that have none of their own (mr, subj, cr, mpqa)."""
+    """Which tenth is the test part of data sets that have none of their own (mr, subj, cr,
+    mpqa)."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class TextSettings:
     max_vocabulary: int | None = None
     """Most words of the training texts, the frequent ones first."""
     vectors: str | None = None
-    """Pretrained vectors: a file (word2vec .bin, GloVe or fastText text, .npy beside .words.txt), or
-    the name of one under vectors/ in the data home. They set the width of the embedding."""
+    """Pretrained vectors: a file (word2vec .bin, GloVe or fastText text, .npy beside .words.txt),
+    or the name of one under vectors/ in the data home. They set the width of the embedding."""
     vector_scale: float = 1.0
     """Pretrained vectors are multiplied by this."""
     freeze_vectors: bool = False

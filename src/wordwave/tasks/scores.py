@@ -39,9 +39,7 @@ def score(wanted: Tensor, said: Tensor, labels: list[str]) -> Scores:
         n=len(wanted),
         accuracy=right / len(wanted),
         interval=(float(interval.low), float(interval.high)),
-        macro_f1=float(
-            f1_score(wanted, said, labels=numbers, average="macro", zero_division=0)
-        ),
+        macro_f1=float(f1_score(wanted, said, labels=numbers, average="macro", zero_division=0)),
         labels=list(labels),
         confusion=confusion_matrix(wanted, said, labels=numbers).tolist(),
     )

@@ -43,9 +43,7 @@ class SentenceTask:
     word_dropout: float = 0.0
 
     def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
-        return bucketed(
-            self.train.sentences.lengths, size, generator=generator, group=self.group
-        )
+        return bucketed(self.train.sentences.lengths, size, generator=generator, group=self.group)
 
     def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
         device = next(model.parameters()).device

@@ -26,7 +26,7 @@ class Journal:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        self.board = SummaryWriter(  # type: ignore[no-untyped-call]
+        self.board = SummaryWriter(
             str(folder / "tensorboard"), purge_step=step + 1 if step else None
         )
 

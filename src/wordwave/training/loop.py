@@ -21,6 +21,7 @@ from wordwave.training.task import Epoch, Progress, Step, Task
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
+
 def _accelerator() -> Accelerator:
     from accelerate import Accelerator
 
@@ -66,19 +67,19 @@ class Training:
         for rows in self._batches()[progress.batch :]:
             self.model.train()
             self._reseed(self._seed(progress.step, accelerator.process_index))
-            mine = rows[accelerator.process_index :: accelerator.num_processes]
-            with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=self.bf16):
-                # With fewer rows than processes, some read a row that does not count.
-                total, n, n_words = self.task.loss(
-                    self.copy, mine if len(mine) else rows[:1], self._positions
+            total, n, n_words = self._loss(rows)
+            total_all, n_all, words_all = self._summed(total.detach(), n, n_words)
+            mean = total_all / n_all
+            if not math.isfinite(mean):
+                raise ValueError(
+                    f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
+                    f"got {settings.learning_rate}"
                 )
-            weight = 1.0 if len(mine) else 0.0
-            n_all, n_words, total_all = self._summed(n * weight, n_words * weight, total.detach() * weight)
-            # DDP takes the mean over processes; the mean over all answers is wanted.
-            loss = total * (weight * accelerator.num_processes / n_all)
             self._set_rates()
             for optimiser in self.optimisers:
                 optimiser.zero_grad(set_to_none=True)
+            # DDP takes the mean over processes; the mean over all answers is wanted.
+            loss = total * (accelerator.num_processes / n_all)
             accelerator.backward(loss + self._penalty())
             average_rows(self.model, accelerator)
             clip_gradients(self.model, settings.clip)
@@ -86,15 +87,20 @@ class Training:
                 optimiser.step()
             progress.step += 1
             progress.batch += 1
-            progress.n_words += int(n_words)
-            mean = total_all / n_all
-            if not math.isfinite(mean):
-                raise ValueError(
-                    f"the loss is {mean} at step {progress.step}: lower learning_rate, "
-                    f"got {settings.learning_rate}"
-                )
+            progress.n_words += int(words_all)
             progress.epoch_loss += mean
-            yield Step(progress.step, self.n_steps, mean, int(n_words))
+            yield Step(progress.step, self.n_steps, mean, int(words_all))
+
+    def _loss(self, rows: Tensor) -> tuple[Tensor, int, int]:
+        """The summed loss, answers and words of this process's part of a batch."""
+        accelerator = self.accelerator
+        mine = rows[accelerator.process_index :: accelerator.num_processes]
+        with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=self.bf16):
+            if len(mine):
+                return self.task.loss(self.copy, mine, self._positions)
+            # DDP waits for all processes: one without a row reads another's, which does not count.
+            total, _, _ = self.task.loss(self.copy, rows[:1], self._positions)
+            return 0.0 * total, 0, 0
 
     def _judge(self) -> Epoch:
         progress = self.progress

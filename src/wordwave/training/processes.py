@@ -17,7 +17,7 @@ def shared(model: nn.Module, accelerator: Accelerator) -> nn.Module:
     """The model on its device, as one of several copies whose dense gradients are averaged."""
     if accelerator.num_processes > 1:
         # DDP expects dense gradients of every module that it does not know.
-        nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(  # type: ignore[no-untyped-call]
+        nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
             model, row_sparse_names(model)
         )
     prepared: nn.Module = accelerator.prepare_model(model)
@@ -35,7 +35,7 @@ def average_rows(model: nn.Module, accelerator: Accelerator) -> None:
         if parameter.requires_grad:
             grad = parameter.grad
             if grad is None:  # this process's part of the batch held no word
-                grad = torch.sparse_coo_tensor(size=parameter.shape, dtype=parameter.dtype)
+                grad = torch.zeros_like(parameter).to_sparse(1)
             grad = grad.coalesce()
             rows = _gathered(grad.indices()[0], accelerator)
             values = _gathered(grad.values(), accelerator) / accelerator.num_processes

@@ -1,0 +1,126 @@
+"""Trainings that are killed, stopped or shared between processes end as if nothing had happened."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from safetensors.torch import load_file
+
+from wordwave.training.journal import read_journal
+
+N_KILLS = int(os.environ.get("WORDWAVE_KILLS", "4"))
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A task of which word comes first."""
+    rng = random.Random(0)
+    path = tmp_path_factory.mktemp("data") / "order.csv"
+    lines = ["text,label"]
+    for _ in range(600):
+        words = [f"w{rng.randrange(50)}" for _ in range(rng.randrange(3, 12))]
+        first, second = sorted(rng.sample(range(len(words) + 1), 2))
+        pair = rng.choice([("a", "b"), ("b", "a")])
+        words.insert(second, pair[1])
+        words.insert(first, pair[0])
+        lines.append(" ".join(words) + "," + pair[0])
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def command(table, out, *more, epochs=30):
+    return [
+        sys.executable, "-m", "wordwave", "train", "classify", "--data", str(table), "--out",
+        str(out), "--epochs", str(epochs), "--dim", "24", "--batch-size", "16",
+        "--save-every", "0", "--dropout", "0.2", "--word-dropout", "0.05", *more,
+    ]  # fmt: skip
+
+
+def run(words, **environment):
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same_weights(one, other):
+    one, other = weights(one), weights(other)
+    return one.keys() == other.keys() and all(one[k].equal(other[k]) for k in one)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(table, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    began = time.monotonic()
+    run(command(table, folder))
+    return folder, time.monotonic() - began
+
+
+def test_killed_at_random_moments_it_goes_on_to_the_same_weights(table, undisturbed, tmp_path):
+    whole, seconds = undisturbed
+    rng = random.Random(os.environ.get("WORDWAVE_KILL_SEED", "1"))
+    folder = tmp_path / "killed"
+    for _ in range(N_KILLS):
+        process = subprocess.Popen(
+            command(table, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(rng.uniform(0.3, 1.0) * seconds)
+        process.kill()
+        process.wait()
+        if (folder / "result.json").exists():
+            assert same_weights(whole, folder)
+            folder = tmp_path / f"killed-{time.monotonic_ns()}"
+    run(command(table, folder))
+    assert same_weights(whole, folder)
+    assert not (folder / "state").exists() and not list(folder.glob(".*"))
+    figures = [
+        {k: r[k] for k in ("step", "epoch", "loss", "dev_accuracy")}
+        for f in (whole, folder)
+        for r in read_journal(f / "metrics.jsonl")
+    ]
+    assert figures[: len(figures) // 2] == figures[len(figures) // 2 :]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path, how):
+    whole, _ = undisturbed
+    folder = tmp_path / "stopped"
+    words = command(table, folder)
+    words[words.index("--save-every") + 1] = "1000"  # only the stop itself saves
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (folder / "metrics.jsonl").exists() or not read_journal(folder / "metrics.jsonl"):
+        time.sleep(0.05)
+    process.send_signal(how)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.strip() == f"wordwave: stopped and saved in '{folder}'; the same command goes on"
+    assert (folder / "state" / "state.safetensors").exists()
+    run(words)
+    assert same_weights(whole, folder)
+
+
+def test_two_processes_learn_as_one_with_the_doubled_batch(table, tmp_path):
+    plain = ("--dropout", "0", "--word-dropout", "0")
+    one, two = tmp_path / "one", tmp_path / "two"
+    words = command(table, one, *plain, epochs=4)
+    words[words.index("--batch-size") + 1] = "32"
+    run(words)
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
+    launch += ["--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no"]
+    launch += ["--dynamo_backend", "no", "--main_process_port", "0", "-m", "wordwave"]
+    done = run(launch + command(table, two, *plain, epochs=4)[3:], ACCELERATE_USE_CPU="true")
+    assert done.stdout.count("Written:") == 1  # only one of the two writes and speaks
+    curves = [[r["loss"] for r in read_journal(f / "metrics.jsonl")] for f in (one, two)]
+    assert len(curves[0]) == 4 and curves[0] == pytest.approx(curves[1], rel=1e-4)
+    result = [json.loads((f / "result.json").read_text()) for f in (one, two)]
+    assert result[0]["dev_accuracy"] == pytest.approx(result[1]["dev_accuracy"], abs=0.02)
