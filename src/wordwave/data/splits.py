@@ -22,7 +22,7 @@ class Parts:
     """What to learn from, what to choose by, and what to report on."""
 
     train: Examples
-    dev: Examples
+    dev: Examples | None
     test: Examples | None
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 
 def pool_sum(x: Tensor, mask: Tensor) -> Tensor:
     """Shape: x (B, L, W), mask (B, L) -> (B, W)"""
-    return torch.einsum("blw,bl->bw", x, mask.to(x.dtype))
+    return (x * mask.unsqueeze(-1)).sum(dim=1)
 
 
 def pool_mean(x: Tensor, mask: Tensor) -> Tensor:

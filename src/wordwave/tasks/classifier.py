@@ -4,33 +4,77 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from pathlib import Path, PureWindowsPath
+from typing import Any, TypeVar
 
 import torch
-from huggingface_hub import ModelHubMixin, snapshot_download
+from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from wordwave import __version__
 from wordwave.files import write_text, write_whole
-from wordwave.models.classifier import Classifier
+from wordwave.models.classifier import Classifier, count_parameters
+from wordwave.models.remembered import RememberedBag
 from wordwave.plain import dump_yaml, from_plain, read_yaml, to_plain
-from wordwave.tasks.config import ClassifyConfig
+from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
 from wordwave.tasks.sentences import logits_of
 from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.encode import TextEncoder
 from wordwave.text.tokenise import build_tokeniser
 from wordwave.text.vocabulary import Vocabulary
 
+C = TypeVar("C", DataSettings, TextSettings)
+
+CHUNK = 2048
+"""Texts read at once."""
+
 FILES = ("config.yaml", "vocab.json", "tokenizer.json", "model.safetensors")
+CARD = """\
+---
+{{ card_data }}
+---
+
+# A text classifier whose words are waves
+
+It says which of {{ labels | length }} classes a text is of: {{ labels | join(", ") }}.
+
+```python
+from wordwave.tasks.classifier import TextClassifier
+
+classifier = TextClassifier.from_pretrained("{{ repo_id | default("USER/THIS-MODEL") }}")
+classifier.predict(["a text", "another"])
+```
+
+| | |
+|---|---|
+| encoder | {{ model.encoder }} |
+| embedding | {{ model.embedding }}, {{ model.dim }} dimensions |
+| words | {{ "{:,}".format(n_words) }} |
+| parameters | {{ "{:,}".format(n_parameters) }} |
+| trained on | {{ data }} |
+{%- if result %}
+{%- if result.test %}
+| test accuracy | {{ "%.4f" | format(result.test.accuracy) }}, 95% interval \
+{{ "%.4f to %.4f" | format(*result.test.interval) }}, {{ result.test.n }} examples |
+| test macro-F1 | {{ "%.4f" | format(result.test.macro_f1) }} |
+{%- endif %}
+| dev accuracy | {{ "%.4f" | format(result.dev_accuracy) }} |
+{%- endif %}
+
+`model.safetensors` holds the weights, `config.yaml` all settings, `vocab.json` words and classes.
+"""
+"""The page of a model on the hub; `result` is what `wordwave train` leaves in result.json."""
 
 
 class TextClassifier(
     ModelHubMixin,
     library_name="wordwave",
-    tags=["text-classification", "complex-valued", "word-order"],
+    pipeline_tag="text-classification",
+    tags=["complex-valued", "word-order"],
+    model_card_template=CARD,
 ):
     """Says the class of a text.
 
@@ -45,12 +89,19 @@ class TextClassifier(
         self, model: Classifier, encoder: TextEncoder, labels: Sequence[str], config: ClassifyConfig
     ) -> None:
         self.model, self.encoder, self.labels, self.config = model, encoder, list(labels), config
+        self._bag: RememberedBag | None = None
 
     def logits(self, texts: Sequence[str]) -> Tensor:
         """Shape: N texts -> (N, n_classes)"""
-        if not texts:
-            return torch.zeros(0, len(self.labels))
+        parts = [self._logits(texts[i : i + CHUNK]) for i in range(0, len(texts), CHUNK)]
+        return torch.cat(parts) if parts else torch.zeros(0, len(self.labels))
+
+    def _logits(self, texts: Sequence[str]) -> Tensor:
         sentences, _ = self.encoder.encode(texts)
+        if self._bag is None and RememberedBag.serves(self.model):
+            self._bag = RememberedBag(self.model)
+        if self._bag is not None and self._bag.reads(sentences):
+            return self._bag.logits(sentences)
         return logits_of(self.model, sentences)
 
     def probabilities(self, texts: Sequence[str]) -> Tensor:
@@ -111,8 +162,23 @@ class TextClassifier(
             ) from None
         return cls(model.eval(), encoder, labels, config)
 
+    def generate_model_card(self, *args: Any, **details: Any) -> ModelCard:
+        """The README.md for the hub; `result` adds a run's figures, `repo_id` the model's name."""
+        about = {
+            "labels": [f"`{label}`" for label in self.labels],
+            "model": self.config.model,
+            "n_words": len(self.encoder.vocabulary),
+            "n_parameters": count_parameters(self.model),
+            "data": _without_folders(self.config).data.data,
+        }
+        return super().generate_model_card(*args, **about | details)
+
     def _save_pretrained(self, save_directory: Path) -> None:
-        self.save(save_directory)
+        config = _without_folders(self.config)
+        TextClassifier(self.model, self.encoder, self.labels, config).save(save_directory)
+        # The hub counts downloads of this file; without it ModelHubMixin writes one with all paths.
+        about = {"library_name": "wordwave", "task": "classify", **to_plain(config.model)}
+        write_text(save_directory / "config.json", json.dumps(about, indent=2) + "\n")
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **options: Any) -> TextClassifier:
@@ -120,7 +186,22 @@ class TextClassifier(
             return cls.load(model_id)
         known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
         asked = {name: options[name] for name in known if name in options}
-        return cls.load(snapshot_download(model_id, allow_patterns=list(FILES), **asked))
+        classifier = cls.load(snapshot_download(model_id, allow_patterns=list(FILES), **asked))
+        classifier.config = _without_folders(classifier.config)
+        return classifier
+
+
+def _without_folders(config: ClassifyConfig) -> ClassifyConfig:
+    """Files by their names alone: no one's folders are told to the hub, nor believed from there."""
+
+    def bare(settings: C, *names: str) -> C:
+        files = {name: getattr(settings, name) for name in names}
+        # A path of any system, so that a name holds neither / nor \\.
+        return replace(settings, **{k: v and PureWindowsPath(v).name for k, v in files.items()})
+
+    return replace(
+        config, data=bare(config.data, "data", "dev", "test"), text=bare(config.text, "vectors")
+    )
 
 
 def read_run(folder: Path) -> ClassifyConfig:

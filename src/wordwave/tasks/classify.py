@@ -94,7 +94,8 @@ def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
             )
         return Labelled(sentences, class_numbers(part.labels, labels, part.name))
 
-    train, dev = labelled(parts.train), labelled(parts.dev)
+    train = labelled(parts.train)
+    dev = None if parts.dev is None else labelled(parts.dev)
     test = None if parts.test is None else labelled(parts.test)
     task = SentenceTask(train, dev, word_dropout=config.training.word_dropout)
     return Prepared(TextClassifier(model, encoder, labels, config), task, test, notes)

@@ -1,0 +1,163 @@
+"""`wordwave explain`: why a text got its class, word by word and place by place."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from wordwave.tasks.explanation import Explanation
+
+BAR = 8
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    """Why a text got its class: what each word brings, and what its place brings.
+
+    Every word is left out once (importance) and moved to every other place (order sensitivity); p is
+    the probability of the predicted class. A model that is blind to order shows 0 at every move.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The folder of a run."""
+    text: Annotated[str | None, tyro.conf.Positional] = None
+    """A text; by default what is piped in, one a line."""
+    file: Path | None = None
+    """Several texts: a .txt with one a line, or a column of a .csv, .tsv or .jsonl, also .gz."""
+    column: str | None = None
+    """The column of texts in --file; by default as in training."""
+    picture: Path | None = None
+    """Draw it: .png, .svg or .pdf; several texts are numbered, why-1.png, why-2.png, …"""
+    json: Path | None = None
+    """Write all figures here, a list with one entry a text."""
+    shuffles: int = 100
+    """Random orders of the whole text to try."""
+    most_moves: int = 2000
+    """Above this number of moves (texts of 46 words and more), words are moved to some places only."""
+    seed: int = 0
+    """Of the random orders."""
+
+
+def explain(args: list[str], prog: str) -> None:
+    """`wordwave explain`"""
+    options = tyro.cli(ExplainOptions, prog=prog, args=args)
+    if options.text is not None and options.file is not None:
+        raise ValueError(f"give a text or --file, got both {options.text!r} and '{options.file}'")
+    from rich.console import Console
+
+    from wordwave.experiments.explain_figure import FORMATS, draw_explanation
+    from wordwave.files import write_text
+    from wordwave.tasks.classifier import TextClassifier
+    from wordwave.tasks.explain import explain as explained
+
+    if options.picture is not None and options.picture.suffix.lower() not in FORMATS:
+        raise ValueError(f"--picture must end in {', '.join(FORMATS)}, got '{options.picture}'")
+    classifier = TextClassifier.load(options.run)
+    console, told = Console(), []
+    texts = list(_texts(options, options.column or classifier.config.data.text))
+    for i, text in enumerate(texts, start=1):
+        explanation = explained(
+            classifier,
+            text,
+            n_shuffles=options.shuffles,
+            most_moves=options.most_moves,
+            seed=options.seed,
+        )
+        show(explanation, console)
+        if options.picture is not None:
+            path = options.picture
+            if len(texts) > 1:
+                path = path.with_name(f"{path.stem}-{i}{path.suffix}")
+            draw_explanation(explanation, path)
+            console.print(f"Written: {path}\n", markup=False, highlight=False, soft_wrap=True)
+        if options.json is not None:
+            told.append(explanation.plain())
+    if options.json is not None:
+        write_text(options.json, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        console.print(f"Written: {options.json}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
+    from wordwave.data.tables import read_texts
+
+    if options.text is not None:
+        return iter([options.text])
+    if options.file is not None:
+        return read_texts(options.file, text=column)
+    if sys.stdin.isatty():
+        print("Type texts, one a line; Ctrl-D ends.", file=sys.stderr)
+    return read_texts(sys.stdin.buffer)
+
+
+def show(explanation: Explanation, console: Console) -> None:
+    """An explanation for the terminal."""
+    likely = sorted(explanation.probabilities.items(), key=lambda pair: -pair[1])
+    shown = "  ".join(f"{label} {p:.4f}" for label, p in likely[:6])
+    lines = [f"“{explanation.text}”", f"→ {shown}" + ("  …" if len(likely) > 6 else "")]
+    console.print("\n".join(lines), markup=False, highlight=False)
+    console.print(words_table(explanation))
+    console.print("\n".join(remarks(explanation)), markup=False, highlight=False)
+    console.print()
+
+
+def words_table(explanation: Explanation) -> Table:
+    """A row for each word; p is the probability of the predicted class."""
+    from rich.table import Table
+    from rich.text import Text
+
+    words = explanation.words
+    has_frequency = any(word.frequency is not None for word in words)
+    table = Table(caption=f"p = P({explanation.label}); ? is a word the model does not know")
+    table.add_column("word", overflow="fold")
+    for name in ("size", "δ", "import-\nance", "swap\nwith next", "moved:\nmean", "\nmax", "\nto"):
+        table.add_column(name, justify="right")
+    table.add_column("order\nsensitivity")
+    most = max(0.01, *(word.moved_mean for word in words))
+    for word in words:
+        table.add_row(
+            Text(word.word + ("" if word.known else " ?"), style="" if word.known else "dim"),
+            f"{word.amplitude:.2f}",
+            f"{word.frequency:.3f}" if has_frequency else "-",
+            f"{word.importance:+.3f}",
+            "-" if word.swap is None else f"{word.swap:+.3f}",
+            f"{word.moved_mean:.3f}",
+            f"{word.moved_max:.3f}",
+            "-" if word.moved_to is None else str(word.moved_to),
+            "█" * round(BAR * word.moved_mean / most),
+        )
+    return table
+
+
+def remarks(explanation: Explanation) -> list[str]:
+    """What is to be said of the text as a whole."""
+    e, lines = explanation, []
+    if e.n_cut:
+        lines.append(f"Cut: the model does not see the last {e.n_cut:,} words.")
+    if not e.all_moves:
+        lines.append(f"Moves to some places only: {e.n_moves:,} (--most-moves for more).")
+    if e.n_shuffles:
+        lines.append(
+            f"Shuffled {e.n_shuffles:,} times: p changes by {e.shuffle_change:.3f} on average, "
+            f"another class {e.shuffles_to_other_class:,} times."
+        )
+    if e.n_moves:
+        lines.append(f"Single moves: another class at {e.moves_to_other_class:,} of {e.n_moves:,}.")
+    if e.worst_move is None:
+        lines.append("No move lowers p.")
+    else:
+        move = e.worst_move
+        lines.append(
+            f"Most harmful: “{move.word}” from place {move.place} to {move.to}: "
+            f"p {e.probability:.3f} → {move.probability:.3f}, class {move.label}\n  “{move.text}”"
+        )
+    return lines

@@ -1,0 +1,167 @@
+"""Why a text got its class: what each word brings, and what its place brings.
+
+A word's part is seen by leaving it out, the part of its place by moving it to every other place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.explanation import Explanation, Move, WordPart
+from wordwave.tasks.sentences import logits_of
+from wordwave.tasks.variants import moved, moves_to_try, without
+from wordwave.text.bpe import BpeTokeniser
+from wordwave.text.sentences import Sentences
+from wordwave.text.vocabulary import UNKNOWN, UNKNOWN_ID
+
+IDS_AT_ONCE = 1 << 20
+ROUNDING = 1e-6
+"""A smaller change of a probability is the rounding of sums in another order."""
+
+
+def explain(
+    classifier: TextClassifier,
+    text: str,
+    *,
+    n_shuffles: int = 100,
+    most_moves: int = 2000,
+    seed: int = 0,
+) -> Explanation:
+    """Explain the class of a text.
+
+    Args:
+        classifier: a trained one.
+        text: of any length; longer ones than the model reads are cut.
+        n_shuffles: how many random orders are tried.
+        most_moves: above this number of single moves, words are moved to their next place and to
+            places spread evenly over the text only, at least three each.
+        seed: of the shuffles.
+    """
+    for name, value in (("n_shuffles", n_shuffles), ("most_moves", most_moves)):
+        if value < 0:
+            raise ValueError(f"{name} must be at least 0, got {value}")
+    ids = classifier.encoder.encode([text]).sentences.ids.long()
+    tokens = classifier.encoder.tokeniser(text)
+    n, n_cut = len(ids), max(len(tokens) - len(ids), 0)
+    tokens = tokens[:n] or [UNKNOWN]
+
+    def read(changes: Tensor, rearrange: Callable[[Tensor, int], Tensor]) -> Tensor:
+        """Probabilities after each change. Shape: (N, any) -> (N, n_classes)"""
+        parts = [torch.zeros(0, len(classifier.labels), dtype=torch.double)]
+        for some in changes.split(max(IDS_AT_ONCE // n, 1)):
+            orders = rearrange(some, n)
+            lengths = torch.full((len(orders),), orders.shape[1])
+            logits = logits_of(classifier.model, Sentences(ids[orders].flatten(), lengths))
+            parts.append(logits.double().softmax(-1))
+        return torch.cat(parts)
+
+    def as_given(orders: Tensor, _: int) -> Tensor:
+        return orders
+
+    chance = torch.Generator().manual_seed(seed)
+    orders = [torch.randperm(n, generator=chance) for _ in range(n_shuffles if n > 1 else 0)]
+    (whole,) = read(torch.arange(n).unsqueeze(0), as_given)
+    said = int(whole.argmax())
+    p = whole[said]
+    left_out = read(torch.arange(n), without)[:, said]
+    moves = moves_to_try(n, most_moves)
+    after = read(moves, moved)
+    shuffled = read(torch.stack(orders), as_given) if orders else after[:0]
+    grid = torch.full((n, n), torch.nan, dtype=torch.double)
+    grid[moves[:, 0], moves[:, 1]] = after[:, said]
+    grid.fill_diagonal_(float(p))
+    return Explanation(
+        text=text,
+        label=classifier.labels[said],
+        probabilities=dict(zip(classifier.labels, whole.tolist(), strict=True)),
+        words=_words(classifier, tokens, ids, (p - left_out).tolist(), grid - p),
+        n_cut=n_cut,
+        n_moves=len(moves),
+        all_moves=len(moves) == n * (n - 1),
+        moves_to_other_class=int((after.argmax(-1) != said).sum()),
+        worst_move=_worst(classifier, tokens, moves, after, said, float(p)),
+        n_shuffles=len(orders),
+        shuffle_change=float((shuffled[:, said] - p).abs().mean()) if orders else 0.0,
+        shuffles_to_other_class=int((shuffled.argmax(-1) != said).sum()),
+        after_move=[[None if q != q else q for q in row] for row in grid.tolist()],
+    )
+
+
+def _words(
+    classifier: TextClassifier,
+    tokens: list[str],
+    ids: Tensor,
+    importance: list[float],
+    change: Tensor,
+) -> list[WordPart]:
+    """Shape: ids (L,), change of p (L, L), NaN where a move was not tried"""
+    sizes, frequencies = _tables(classifier, ids)
+    size = change.abs().fill_diagonal_(torch.nan)
+    means = size.nanmean(dim=1).nan_to_num(0.0).tolist()
+    largest, places = size.nan_to_num(-1.0).max(dim=1)
+    parts = []
+    for i, token in enumerate(tokens):
+        alone = len(tokens) == 1
+        parts.append(
+            WordPart(
+                word=_spelled(classifier, token),
+                known=int(ids[i]) != UNKNOWN_ID,
+                amplitude=sizes[i],
+                frequency=None if frequencies is None else frequencies[i],
+                importance=importance[i],
+                swap=float(change[i, i + 1]) if i + 1 < len(tokens) else None,
+                moved_mean=means[i],
+                moved_max=0.0 if alone else float(largest[i]),
+                moved_to=None if alone else int(places[i]) + 1,
+            )
+        )
+    return parts
+
+
+@torch.no_grad()
+def _tables(classifier: TextClassifier, ids: Tensor) -> tuple[list[float], list[float] | None]:
+    """How large each word is, and δ of each word where there are frequencies."""
+    embedding: Any = classifier.model.embedding
+    table = embedding.meaning.float().cpu().expand(embedding.vocab_size, -1)[ids]
+    size = table.abs().mean(dim=1) if embedding.field == "complex" else table.norm(dim=1)
+    if not hasattr(embedding, "sensitivity"):
+        return size.tolist(), None
+    return size.tolist(), embedding.sensitivity().float().cpu()[ids].tolist()
+
+
+def _worst(
+    classifier: TextClassifier, tokens: list[str], moves: Tensor, after: Tensor, said: int, p: float
+) -> Move | None:
+    if not len(moves) or float(after[:, said].min()) > p - ROUNDING:
+        return None
+    at = int(after[:, said].argmin())
+    word, to = moves[at].tolist()
+    order = moved(moves[at : at + 1], len(tokens))[0].tolist()
+    return Move(
+        word=_spelled(classifier, tokens[word]),
+        place=word + 1,
+        to=to + 1,
+        text=_joined(classifier, [tokens[i] for i in order]),
+        label=classifier.labels[int(after[at].argmax())],
+        probability=float(after[at, said]),
+    )
+
+
+def _spelled(classifier: TextClassifier, token: str) -> str:
+    """A token as people write it: pieces of words are kept in bytes."""
+    tokeniser = classifier.encoder.tokeniser
+    if not isinstance(tokeniser, BpeTokeniser):
+        return token
+    return tokeniser.decode([*tokeniser(""), token]).strip() or "␣"
+
+
+def _joined(classifier: TextClassifier, tokens: list[str]) -> str:
+    tokeniser = classifier.encoder.tokeniser
+    if isinstance(tokeniser, BpeTokeniser):
+        return tokeniser.decode(tokens)
+    return " ".join(tokens)

@@ -1,0 +1,50 @@
+"""A bag read by looking up says what the model says."""
+
+import pytest
+import torch
+
+from wordwave.models import remembered
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import PAPER_EMBEDDINGS, ModelConfig
+from wordwave.models.remembered import RememberedBag
+from wordwave.tasks.sentences import logits_of
+from wordwave.text.sentences import Sentences
+
+
+def sentences(n=40, longest=30, n_words=50):
+    lengths = torch.randint(1, longest + 1, (n,))
+    return Sentences(torch.randint(1, n_words, (int(lengths.sum()),)), lengths)
+
+
+@pytest.mark.parametrize("hidden_dim", [0, 7])
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+@pytest.mark.parametrize("embedding", PAPER_EMBEDDINGS)
+def test_it_says_what_the_model_says_at_first_sight_and_ever_after(embedding, pooling, hidden_dim):
+    config = ModelConfig(embedding=embedding, dim=6, pooling=pooling, hidden_dim=hidden_dim)
+    model = Classifier(config, 50, 3)
+    bag = RememberedBag(model)
+    for _ in range(3):
+        batch = sentences()
+        torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
+    assert model.training
+
+
+def test_it_forgets_when_it_knows_too_much_and_when_the_model_was_trained(monkeypatch):
+    monkeypatch.setattr(remembered, "MOST_ROWS", 700)
+    model = Classifier(ModelConfig(dim=4), 50, 2)
+    bag = RememberedBag(model)
+    for _ in range(6):
+        batch = sentences(n=30, longest=20)
+        torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
+        assert bag.n_rows <= 700
+    with torch.no_grad():
+        model.embedding.frequency.weight.mul_(2)
+    torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
+
+
+def test_it_refuses_what_is_no_plain_sum():
+    for config in (ModelConfig(encoder="cnn", dim=4), ModelConfig(readout="magnitude", dim=4)):
+        with pytest.raises(ValueError, match="encoder 'fasttext'"):
+            RememberedBag(Classifier(config, 9, 2))
+    bag = RememberedBag(Classifier(ModelConfig(dim=4), 9, 2))
+    assert not bag.reads(Sentences(torch.ones(200, dtype=torch.long), torch.tensor([200])))

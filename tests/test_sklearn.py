@@ -1,0 +1,387 @@
+"""WaveClassifier: the manners of scikit-learn, over texts."""
+
+import inspect
+import json
+import pickle
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks as checks
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from wordwave.data.splits import Parts, cut_dev
+from wordwave.data.tables import Examples
+from wordwave.models.config import ModelConfig
+from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
+from wordwave.tasks.classify import prepare, train
+from wordwave.tasks.config import ClassifyConfig, TextSettings
+from wordwave.training.settings import TrainingSettings
+
+SMALL = {"dim": 8, "hidden_dim": 8, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
+
+
+def reviews(n, seed=0):
+    """Texts, and 1 where their word of praise or blame is one of praise."""
+    rng = np.random.default_rng(seed)
+    praise = rng.permutation(np.arange(n) % 2)
+    words = [["awful", "dull", "poor"], ["lovely", "fine", "great"]]
+    rest = ["the", "film", "was", "plot", "it"]
+    texts = [
+        " ".join([*rng.choice(rest, 4), rng.choice(words[i]), rng.choice(rest)]) for i in praise
+    ]
+    return texts, praise
+
+
+TEXTS, PRAISE = reviews(120)
+NEW_TEXTS, NEW_PRAISE = reviews(60, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return WaveClassifier(**SMALL).fit(TEXTS, PRAISE)
+
+
+def test_it_learns_and_speaks_in_the_labels_it_was_given(fitted):
+    assert fitted.score(NEW_TEXTS, NEW_PRAISE) > 0.9
+    assert fitted.classes_.tolist() == [0, 1] and fitted.predict(TEXTS).dtype == PRAISE.dtype
+    probabilities = fitted.predict_proba(NEW_TEXTS)
+    assert probabilities.shape == (60, 2)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    likeliest = probabilities.argmax(1)
+    assert (likeliest == fitted.predict(NEW_TEXTS)).all()
+    assert ((fitted.decision_function(NEW_TEXTS) > 0) == likeliest).all()
+    assert [epoch["epoch"] for epoch in fitted.history_] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["bad", "good"],
+        np.array(["bad", "good"]),
+        np.array(["bad", "good"], dtype=object),
+        [False, True],
+        [9, 10],  # in another order as names
+        np.array([-1, 1], dtype=np.int8),
+        [1.0, 2.0],
+    ],
+    ids=["str", "numpy str", "object", "bool", "int", "int8", "float"],
+)
+def test_labels_of_any_type_also_from_a_folder(labels, tmp_path):
+    labels = [labels[i] for i in PRAISE] if isinstance(labels, list) else labels[PRAISE]
+    model = WaveClassifier(**SMALL).fit(np.array(TEXTS), labels)
+    said = model.predict(TEXTS)
+    assert (said == np.asarray(labels)).mean() > 0.9
+    assert model.classes_.tolist() == sorted(set(np.asarray(labels).tolist()))
+    model.save(tmp_path)
+    again = WaveClassifier.load(tmp_path)
+    assert again.classes_.dtype == model.classes_.dtype
+    assert again.predict(TEXTS).tolist() == said.tolist()
+    assert (again.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
+
+
+def test_more_than_two_classes_keep_their_order():
+    numbers = np.array([2, 10, 9])[np.arange(90) % 3]
+    texts = [
+        f"it is the number {'two' if n == 2 else 'ten' if n == 10 else 'nine'}" for n in numbers
+    ]
+    model = WaveClassifier(**SMALL).fit(texts, numbers)
+    assert model.classes_.tolist() == [2, 9, 10]
+    assert model.score(texts, numbers) == 1
+    shape = model.decision_function(texts).shape
+    assert shape == model.predict_proba(texts).shape == (90, 3)
+
+
+def test_a_series_of_pandas_or_whatever_has_an_array_will_do(fitted):
+    class Column:
+        def __init__(self, values):
+            self.values = values
+
+        def __len__(self):
+            return len(self.values)
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(self.values, dtype=dtype)
+
+    assert (fitted.predict(Column(TEXTS)) == fitted.predict(TEXTS)).all()
+    assert (fitted.predict(tuple(TEXTS)) == fitted.predict(TEXTS)).all()
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": TEXTS, "label": PRAISE}).sample(frac=1, random_state=0)
+    model = WaveClassifier(**SMALL).fit(frame["text"], frame["label"])
+    assert model.score(frame["text"], frame["label"]) > 0.9
+    with pytest.raises(ValueError, match=r"X must be a list.*shape \(120, 1\)"):
+        model.predict(frame[["text"]])
+
+
+def test_same_random_state_same_model_and_nothing_global_is_changed(fitted):
+    torch.manual_seed(7)
+    before, n_threads = torch.get_rng_state(), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        again = WaveClassifier(**SMALL).fit(TEXTS, PRAISE)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(n_threads)
+    assert torch.equal(before, torch.get_rng_state())
+    assert (again.predict_proba(TEXTS) == fitted.predict_proba(TEXTS)).all()
+    other = clone(again).set_params(random_state=1).fit(TEXTS, PRAISE)
+    assert (other.predict_proba(TEXTS) != fitted.predict_proba(TEXTS)).any()
+    drawn = [
+        WaveClassifier(**SMALL, random_state=np.random.RandomState(3)).fit(TEXTS, PRAISE)
+        for _ in range(2)
+    ]
+    assert (drawn[0].predict_proba(TEXTS) == drawn[1].predict_proba(TEXTS)).all()
+
+
+def test_threads_and_random_state_are_put_back_after_an_error():
+    before, n_threads = torch.get_rng_state(), torch.get_num_threads()
+    with pytest.raises(ValueError, match="learning_rate"):
+        WaveClassifier(**SMALL | {"learning_rate": 1e30, "clip": 1e30}, n_threads=2).fit(
+            TEXTS, PRAISE
+        )
+    assert torch.get_num_threads() == n_threads and torch.equal(before, torch.get_rng_state())
+
+
+def test_pipelines_searches_and_folds():
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = make_pipeline(lower, WaveClassifier(**SMALL))
+    shouted = [text.upper() for text in TEXTS]
+    assert pipeline.fit(shouted, PRAISE).score(TEXTS, PRAISE) > 0.9
+    assert cross_val_score(WaveClassifier(**SMALL), TEXTS, PRAISE, cv=2).min() > 0.7
+    search = GridSearchCV(
+        WaveClassifier(**SMALL),
+        {"embedding": ["complex-order", "none"], "dim": np.array([4, 8])},
+        cv=2,
+        n_jobs=2,
+        scoring="roc_auc",
+    )
+    assert search.fit(TEXTS, PRAISE).best_score_ > 0.8
+    assert search.predict(NEW_TEXTS).shape == (60,)
+
+
+def test_parameters_are_all_settings_and_have_their_defaults():
+    parameters = inspect.signature(WaveClassifier).parameters
+    settings = {
+        OTHER_NAMES.get(field.name, field.name): field.default
+        for kind in (ModelConfig, TextSettings, TrainingSettings)
+        for field in fields(kind)
+    }
+    assert set(parameters) == {*settings, *OWN_PARAMETERS}
+    assert {name: parameters[name].default for name in settings} == settings
+
+
+def test_parameters_reach_the_model():
+    model = WaveClassifier(
+        **SMALL | {"epochs": np.int64(1), "dim": np.int64(4)},
+        encoder="transformer",
+        embedding="rope",
+        attention_score="magnitude",
+        n_heads=2,
+        min_count=2,
+        max_length=5,
+        random_state=3,
+    ).fit(TEXTS, PRAISE)
+    config = model.classifier_.config
+    assert (config.model.encoder, config.model.score, config.model.dim) == (
+        "transformer",
+        "magnitude",
+        4,
+    )
+    assert config.text.min_count == 2 and config.training.seed == 3
+    assert model.classifier_.encoder.max_length == 5
+
+
+def test_all_texts_are_learnt_from_where_none_is_held_out():
+    texts, labels = ["yes yes", "no no"] * 4, [True, False] * 4
+    model = WaveClassifier(**SMALL, dev_share=0).fit(texts, labels)
+    assert model.score(texts, labels) == 1
+    assert "accuracy" not in model.history_[0]
+    assert WaveClassifier(**SMALL, dev_share=0).fit(["yes", "no"], [1, 0]).predict(["no"]) == [0]
+
+
+def test_patience_ends_the_training():
+    model = WaveClassifier(**SMALL | {"epochs": 50}, patience=2).fit(TEXTS, PRAISE)
+    best = max(model.history_, key=lambda epoch: epoch["accuracy"])
+    assert len(model.history_) == best["epoch"] + 2 < 50
+
+
+def test_vectors_may_be_a_path(tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("lovely 1 0 1\nawful 0 1 1\n")
+    model = WaveClassifier(**SMALL, vectors=file).fit(TEXTS, PRAISE)
+    assert model.classifier_.config.model.dim == 3 and model.vectors is file
+
+
+def test_verbose_tells_of_each_epoch(capsys):
+    WaveClassifier(**SMALL | {"epochs": 2}, verbose=True).fit(TEXTS, PRAISE)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].endswith("2 classes") and told[-1].startswith("epoch 2  loss ")
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ("one text", [1], "X must be a list of texts, got the one text 'one text'"),
+        ([["a"], ["b"]], [0, 1], r"X must be .* one for each row, got the shape \(2, 1\)"),
+        ([["a"], ["b", "c"]], [0, 1], "X must hold texts only, got .* at 0"),
+        ([[], ["b"]], [0, 1], "X must hold texts only, got .* at 0"),
+        ({"a": 1}, [0], "X must be .*, got dict"),
+        ((text for text in "ab"), [0, 1], "X must be .*, got generator"),
+        (["a", None], [0, 1], "X must hold texts only, got None at 1"),
+        (["a", float("nan")], [0, 1], "X must hold texts only, got nan at 1"),
+        (np.array([1.0, 2.0]), [0, 1], "X must hold texts only, got 1.0 at 0"),
+        ([b"a", b"b"], [0, 1], "X must hold texts only, got b'a' at 0"),
+        (["a", "b\ud800"], [0, 1], "X must hold whole characters, got .* at 1"),
+        ([], [], "X must hold at least one text"),
+        (["a", "b"], [0, 1, 1], "inconsistent numbers of samples"),
+        (["a", "b"], [1, 1], r"y must have two classes or more, got only \[1\]"),
+        (["a", "b"], None, "requires y to be passed"),
+        (["a", "b"], [0.5, 1.7], "Unknown label type: continuous"),
+        (["a", "b"], [0, float("nan")], "contains NaN"),
+        (["a", "b"], ["x", float("nan")], "y must hold strings only or none, got nan at 1"),
+        (["a", "b"], np.array(["x", None]), "y must hold strings only or none, got None at 1"),
+        (["a", "b"], [[0, 1], [1, 0]], "y should be a 1d array"),
+        (["a", "b"], np.array(["2020", "2021"], "M8[Y]"), "y must hold strings, numbers or truth"),
+        (["a", "b"], [0, 1], "dev_share must be 0 where no class has two texts"),
+    ],
+)
+def test_bad_input_is_one_clear_error(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        WaveClassifier(**SMALL).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"encoder": "cnm"}, "WaveClassifier: encoder must be .*'cnn'.*, got 'cnm'"),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"epochs": 1.5}, "epochs must be int, got 1.5"),
+        ({"dev_share": 1}, "dev_share must be at least 0 and below 1, got 1"),
+        ({"dev_share": 0, "patience": 3}, "patience needs a dev_share above 0"),
+        ({"n_threads": 0}, "n_threads must be at least 1 or None, got 0"),
+        ({"vectors": "nowhere"}, "vectors must be a file"),
+        ({"embedding": "rope", "encoder": "cnn"}, "embedding 'rope' acts inside attention"),
+        ({"random_state": "x"}, "'x' cannot be used to seed"),
+    ],
+)
+def test_bad_parameters_are_told_of_by_fit(parameters, message):
+    model = WaveClassifier(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, PRAISE)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "save"])
+def test_nothing_is_said_before_fit(method, tmp_path):
+    with pytest.raises(NotFittedError):
+        getattr(WaveClassifier(), method)([str(tmp_path)])
+
+
+@pytest.mark.parametrize("X", ["one text", [["a"]], [None], []])
+def test_predict_looks_at_its_input_too(fitted, X):
+    with pytest.raises(ValueError, match="X must"):
+        fitted.predict(X)
+
+
+def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
+    model = clone(fitted).set_params(widths=(2, 3), dev_share=0.2, tokeniser="bpe", bpe_size=300)
+    model.fit(TEXTS, PRAISE).save(tmp_path / "model")
+    for again in (WaveClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert again.get_params() == model.get_params()
+        assert (again.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
+    retrained = clone(WaveClassifier.load(tmp_path / "model")).fit(TEXTS, PRAISE)
+    assert (retrained.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
+
+
+def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
+    config = ClassifyConfig(
+        model=ModelConfig(dim=8, hidden_dim=8, damping=True), training=TrainingSettings(epochs=2)
+    )
+    examples = Examples(TEXTS, [f"praise {i}" for i in PRAISE])
+    prepared = prepare(config, Parts(*cut_dev(examples), None))
+    train(config, prepared, tmp_path)
+    model = WaveClassifier.load(tmp_path)
+    assert model.predict(TEXTS).tolist() == prepared.classifier.predict(TEXTS)
+    assert model.classes_.tolist() == ["praise 0", "praise 1"]
+    assert model.damping and model.epochs == 2 and model.dev_share == 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda told: [], "is not of an estimator"),
+        (lambda told: {}, "is not of an estimator: 'parameters'"),
+        (lambda told: told | {"parameters": {"dim": 3}}, "parameters must be among"),
+        (lambda told: told | {"label_type": "V8"}, "label_type must be"),
+        (lambda told: told | {"label_type": "nonsense"}, "is not of an estimator"),
+        (lambda told: told | {"classes": 3}, "classes must be a list"),
+        (lambda told: told | {"classes": [0, 2]}, "must have the classes of vocab.json"),
+        (lambda told: told | {"classes": [0.5, 1.5]}, "must have the classes|is not of"),
+        (lambda told: told | {"classes": ["a", "b"]}, "is not of an estimator"),
+        (lambda told: told | {"label_type": "int8", "classes": [0, 300]}, "is not of an estimator"),
+    ],
+)
+def test_a_broken_folder_is_one_clear_error(fitted, tmp_path, change, message):
+    fitted.save(tmp_path)
+    file = tmp_path / "estimator.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    with pytest.raises(ValueError, match=message):
+        WaveClassifier.load(tmp_path)
+
+
+def test_tags_say_that_it_takes_texts():
+    tags = get_tags(WaveClassifier())
+    assert tags.estimator_type == "classifier" and tags.target_tags.required
+    assert tags.input_tags.string and tags.input_tags.one_d_array
+    assert not tags.input_tags.two_d_array
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        checks.check_estimator_cloneable,
+        checks.check_estimator_tags_renamed,
+        checks.check_valid_tag_types,
+        checks.check_estimator_repr,
+        checks.check_no_attributes_set_in_init,
+        checks.check_parameters_default_constructible,
+        checks.check_get_params_invariance,
+        checks.check_set_params,
+        checks.check_do_not_raise_errors_in_init_or_set_params,
+        checks.check_mixin_order,
+    ],
+)
+def test_scikit_learn_checks_that_need_no_data(check):
+    check("WaveClassifier", WaveClassifier(**SMALL))
+
+
+class OfNumbers(WaveClassifier):
+    """Rows of numbers as texts, a word a number: scikit-learn checks with numbers only."""
+
+    def fit(self, X, y):
+        X, y = validate_data(self, X, y)
+        return super().fit(self._worded(X), y)
+
+    def _logits(self, X):
+        check_is_fitted(self)
+        return super()._logits(self._worded(validate_data(self, X, reset=False)))
+
+    def _worded(self, X):
+        return [" ".join(f"f{j}{'mp'[v > 0]}{abs(v):.0f}" for j, v in enumerate(2 * r)) for r in X]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = False
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+@checks.parametrize_with_checks([OfNumbers(dim=8, epochs=3, learning_rate=0.05, batch_size=16)])
+def test_scikit_learn_checks_on_numbers_as_words(estimator, check):
+    check(estimator)
