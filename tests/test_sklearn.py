@@ -157,7 +157,7 @@ def test_pipelines_searches_and_folds():
     assert cross_val_score(WaveClassifier(**SMALL), TEXTS, PRAISE, cv=2).min() > 0.7
     search = GridSearchCV(
         WaveClassifier(**SMALL),
-        {"embedding": ["complex-order", "none"], "dim": np.array([4, 8])},
+        {"dim": np.array([4, 8])},
         cv=2,
         n_jobs=2,
         scoring="roc_auc",
@@ -241,7 +241,7 @@ def test_verbose_tells_of_each_epoch(capsys):
         (["a", "b\ud800"], [0, 1], "X must hold whole characters, got .* at 1"),
         ([], [], "X must hold at least one text"),
         (["a", "b"], [0, 1, 1], "inconsistent numbers of samples"),
-        (["a", "b"], [1, 1], r"y must have two classes or more, got only \[1\]"),
+        (["a", "b"], [1, 1], "y must have two classes or more, got one class, 1"),
         (["a", "b"], None, "requires y to be passed"),
         (["a", "b"], [0.5, 1.7], "Unknown label type: continuous"),
         (["a", "b"], [0, float("nan")], "contains NaN"),
@@ -260,7 +260,7 @@ def test_bad_input_is_one_clear_error(X, y, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"encoder": "cnm"}, "WaveClassifier: encoder must be .*'cnn'.*, got 'cnm'"),
+        ({"encoder": "cnm"}, "WaveClassifier: encoder must be .*, got 'cnm'"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"epochs": 1.5}, "epochs must be int, got 1.5"),
         ({"dev_share": 1}, "dev_share must be at least 0 and below 1, got 1"),
@@ -322,7 +322,7 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
         (lambda told: told | {"label_type": "nonsense"}, "is not of an estimator"),
         (lambda told: told | {"classes": 3}, "classes must be a list"),
         (lambda told: told | {"classes": [0, 2]}, "must have the classes of vocab.json"),
-        (lambda told: told | {"classes": [0.5, 1.5]}, "must have the classes|is not of"),
+        (lambda told: told | {"classes": [0.5, 1.5]}, "classes must be a list of int64"),
         (lambda told: told | {"classes": ["a", "b"]}, "is not of an estimator"),
         (lambda told: told | {"label_type": "int8", "classes": [0, 300]}, "is not of an estimator"),
     ],
@@ -373,7 +373,10 @@ class OfNumbers(WaveClassifier):
         return super()._logits(self._worded(validate_data(self, X, reset=False)))
 
     def _worded(self, X):
-        return [" ".join(f"f{j}{'mp'[v > 0]}{abs(v):.0f}" for j, v in enumerate(2 * r)) for r in X]
+        return [
+            " ".join(f"f{j}{'p' if v > 0 else 'm'}{abs(v):.0f}" for j, v in enumerate(2 * r))
+            for r in X
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -97,6 +97,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frequency_init: str = ModelConfig.frequency_init,
         frequency_range: tuple[float, float] | None = ModelConfig.frequency_range,
         freeze_frequency: bool = ModelConfig.freeze_frequency,
+        position_scale: float = ModelConfig.position_scale,
         max_length: int = ModelConfig.max_length,
         tokeniser: str = TextSettings.tokeniser,
         bpe_size: int = TextSettings.bpe_size,
@@ -138,7 +139,9 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         texts, (classes, numbers) = texts_in(X), classes_in(y)
         check_consistent_length(texts, numbers)
         if len(classes) < 2:
-            raise ValueError(f"y must have two classes or more, got only {classes.tolist()}")
+            raise ValueError(
+                f"y must have two classes or more, got one class, {classes.tolist()[0]!r}"
+            )
         names = [name_of(label) for label in classes.tolist()]
         examples = Examples(texts, [names[i] for i in numbers], "X")
         config = self._config()
@@ -327,8 +330,8 @@ def _estimator_from(told: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
     if not isinstance(kind, str) or np.dtype(kind).kind not in "biufUO":
         raise ValueError(f"label_type must be of strings or numbers, got {clipped(kind)}")
     array = np.array(classes, dtype=kind)
-    if array.ndim != 1:
-        raise ValueError(f"classes must be a list, got {clipped(classes)}")
+    if array.ndim != 1 or array.tolist() != classes:
+        raise ValueError(f"classes must be a list of {kind}, got {clipped(classes)}")
     return own, np.unique(array)
 
 

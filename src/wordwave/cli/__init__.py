@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from difflib import get_close_matches
@@ -25,6 +26,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)  # workers are told to stop as by Ctrl-C
     try:
         _run(sys.argv[1:])
+    except BrokenPipeError:  # the reader has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as mistake:
         _end(" ".join(str(mistake).split()), 2)
     except ModuleNotFoundError as missing:

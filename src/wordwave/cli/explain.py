@@ -24,8 +24,8 @@ BAR = 8
 class ExplainOptions:
     """Why a text got its class: what each word brings, and what its place brings.
 
-    Every word is left out once (importance) and moved to every other place (order sensitivity); p is
-    the probability of the predicted class. A model that is blind to order shows 0 at every move.
+    Every word is left out once (importance) and moved to every other place (order sensitivity); p
+    is the probability of the predicted class. A model that is blind to order shows 0 at every move.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
@@ -37,13 +37,13 @@ class ExplainOptions:
     column: str | None = None
     """The column of texts in --file; by default as in training."""
     picture: Path | None = None
-    """Draw it: .png, .svg or .pdf; several texts are numbered, why-1.png, why-2.png, …"""
+    """Draw it: .png, .svg or .pdf; those of a file or pipe are numbered, why-1.png, why-2.png, …"""
     json: Path | None = None
     """Write all figures here, a list with one entry a text."""
     shuffles: int = 100
     """Random orders of the whole text to try."""
     most_moves: int = 2000
-    """Above this number of moves (texts of 46 words and more), words are moved to some places only."""
+    """Above this number of moves (texts of 46 words and more), words go to some places only."""
     seed: int = 0
     """Of the random orders."""
 
@@ -64,7 +64,7 @@ def explain(args: list[str], prog: str) -> None:
         raise ValueError(f"--picture must end in {', '.join(FORMATS)}, got '{options.picture}'")
     classifier = TextClassifier.load(options.run)
     console, told = Console(), []
-    texts = list(_texts(options, options.column or classifier.config.data.text))
+    texts = _texts(options, options.column or classifier.config.data.text)
     for i, text in enumerate(texts, start=1):
         explanation = explained(
             classifier,
@@ -76,7 +76,7 @@ def explain(args: list[str], prog: str) -> None:
         show(explanation, console)
         if options.picture is not None:
             path = options.picture
-            if len(texts) > 1:
+            if options.text is None:
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
             draw_explanation(explanation, path)
             console.print(f"Written: {path}\n", markup=False, highlight=False, soft_wrap=True)
@@ -115,27 +115,30 @@ def words_table(explanation: Explanation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    words = explanation.words
-    has_frequency = any(word.frequency is not None for word in words)
-    table = Table(caption=f"p = P({explanation.label}); ? is a word the model does not know")
+    table = Table(caption=f"p = P({explanation.label}); ? marks words unknown to the model")
     table.add_column("word", overflow="fold")
-    for name in ("size", "δ", "import-\nance", "swap\nwith next", "moved:\nmean", "\nmax", "\nto"):
+    size = "ampli-\ntude" if explanation.amplitude_is == "mean |amplitude|" else "vector\nnorm"
+    for name in (size, "\nδ", "import-\nance", "swap\nnext", "moved\nmean", "\nmax", "\nat"):
         table.add_column(name, justify="right")
-    table.add_column("order\nsensitivity")
-    most = max(0.01, *(word.moved_mean for word in words))
-    for word in words:
+    table.add_column("\norder", min_width=BAR)
+    most = max(0.01, *(word.moved_mean for word in explanation.words))
+    for word in explanation.words:
         table.add_row(
             Text(word.word + ("" if word.known else " ?"), style="" if word.known else "dim"),
             f"{word.amplitude:.2f}",
-            f"{word.frequency:.3f}" if has_frequency else "-",
-            f"{word.importance:+.3f}",
-            "-" if word.swap is None else f"{word.swap:+.3f}",
+            "-" if word.frequency is None else f"{word.frequency:.3f}",
+            _signed(word.importance),
+            "-" if word.swap is None else _signed(word.swap),
             f"{word.moved_mean:.3f}",
             f"{word.moved_max:.3f}",
             "-" if word.moved_to is None else str(word.moved_to),
             "█" * round(BAR * word.moved_mean / most),
         )
     return table
+
+
+def _signed(change: float) -> str:
+    return f"{change:+.3f}" if abs(change) >= 0.0005 else "0.000"
 
 
 def remarks(explanation: Explanation) -> list[str]:
@@ -152,9 +155,9 @@ def remarks(explanation: Explanation) -> list[str]:
         )
     if e.n_moves:
         lines.append(f"Single moves: another class at {e.moves_to_other_class:,} of {e.n_moves:,}.")
-    if e.worst_move is None:
+    if e.n_moves and e.worst_move is None:
         lines.append("No move lowers p.")
-    else:
+    if e.worst_move is not None:
         move = e.worst_move
         lines.append(
             f"Most harmful: “{move.word}” from place {move.place} to {move.to}: "

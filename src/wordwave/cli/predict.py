@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -59,12 +58,9 @@ def predict(args: list[str], prog: str) -> None:
         write_whole(options.out, lambda new: _write(lines, new))
         print(f"Written: {options.out}", file=sys.stderr)
         return
-    try:
-        for line in lines:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for line in lines:
+        sys.stdout.write(line)
+        sys.stdout.flush()
 
 
 def answers(

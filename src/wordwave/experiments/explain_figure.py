@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 
 from wordwave.files import write_whole
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
     from wordwave.tasks.explanation import Explanation
 
 FORMATS = (".png", ".svg", ".pdf")
 BLUE, ORANGE, GREY, GREEN = "#2a6fdb", "#e0662f", "#9aa0a6", "#2f9e66"
-MOST_LABELS = 80
+MOST_LABELS = 70
 FAINTEST = 0.05
 """The least change of a probability that gets full colour: rounding must not look like a result."""
 
@@ -28,28 +30,35 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
     n = len(explanation.words)
-    width = min(max(7.5, 3.0 + 0.42 * n), 24.0)
-    cell = (width - 3.0) / n
-    height = min(max(cell * n, 1.2), 16.0)
-    settings: dict[str, Any] = {"font.size": 10, "svg.fonttype": "none", "axes.unicode_minus": True}
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=(width, 3.4 + height), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, height])
-        _draw_words(explanation, above)
-        _draw_moves(explanation, below)
-        certain = f"P({explanation.label}) = {explanation.probability:.3f}"
-        # A dollar sign would begin a formula.
-        figure.suptitle(f"Why “{explanation.label}”?  {certain}".replace("$", r"\$"), fontsize=12)
+    width = min(max(7.5, 2.0 + 0.36 * n), 18.0)
+    height = min(max(1.0, (0.34 if n <= 30 else 0.22) * n), 16.0)
+    with mpl.rc_context({"font.size": 10, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(width, height + 4.6), layout="constrained")
+        grid = figure.add_gridspec(3, 1, height_ratios=[2.2, height, 0.14])
+        below = figure.add_subplot(grid[1])
+        above = figure.add_subplot(grid[0], sharex=below)
+        above.tick_params(labelbottom=False)
+        handles = _draw_words(explanation, above)
+        above.legend(
+            handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3,
+            frameon=False, fontsize=8,
+        )  # fmt: skip
+        title = f"Why “{explanation.label}”?  p = {explanation.probability:.3f}"
+        above.set_title(_safe(title), fontsize=12, pad=24)
+        image = _draw_moves(explanation, below)
+        label = _safe(f"change of P({explanation.label}) by the move")
+        scale = figure.add_subplot(grid[2])
+        figure.colorbar(image, cax=scale, label=label, orientation="horizontal")
         form = path.suffix.lower()[1:]
         write_whole(path, lambda new: figure.savefig(new, dpi=150, format=form))
     return path
 
 
-def _draw_words(explanation: Explanation, axes: Axes) -> None:
+def _draw_words(explanation: Explanation, axes: Axes) -> list[Artist]:
     words = explanation.words
     places = range(1, len(words) + 1)
     bars = (
-        ("importance: p − p without the word", BLUE, [w.importance for w in words]),
+        ("importance: p − p without it", BLUE, [w.importance for w in words]),
         ("order sensitivity: mean |change of p| when moved", ORANGE, [w.moved_mean for w in words]),
     )
     for (label, colour, values), aside in zip(bars, (-0.2, 0.2), strict=True):
@@ -57,48 +66,60 @@ def _draw_words(explanation: Explanation, axes: Axes) -> None:
     axes.axhline(0, color="#666666", lw=0.8)
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, -0.1 * FAINTEST), max(high, FAINTEST))
-    axes.set_ylabel("probability")
+    axes.set_ylabel("change of p")
     axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = axes.get_legend_handles_labels()
+    handles = axes.get_legend_handles_labels()[0]
     frequencies = [w.frequency for w in words if w.frequency is not None]
     if frequencies:
         twin = axes.twinx()
-        (dots,) = twin.plot(places, frequencies, "o", color=GREEN, ms=5, mec="white", mew=0.8)
+        label = "δ, mean |frequency|"
+        handles += twin.plot(
+            places, frequencies, "o", label=label, color=GREEN, ms=5, mec="white", mew=0.8
+        )
         twin.set_ylim(0, 1.15 * max(*frequencies, 1e-3))
-        twin.set_ylabel("δ, mean |frequency|", color=GREEN)
+        twin.set_ylabel("δ", color=GREEN)
         twin.tick_params(axis="y", colors=GREEN)
         twin.spines[["top", "left"]].set_visible(False)
-        handles, labels = [*handles, dots], [*labels, "δ of the word"]
-    axes.legend(
-        handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False,
-        fontsize=8,
-    )  # fmt: skip
+    return handles
 
 
-def _draw_moves(explanation: Explanation, axes: Axes) -> None:
+def _draw_moves(explanation: Explanation, axes: Axes) -> AxesImage:
     p, n = explanation.probability, len(explanation.words)
-    change = [[float("nan") if q is None else q - p for q in row] for row in explanation.after_move]
-    strongest = max((abs(c) for row in change for c in row if c == c), default=0.0)
-    limit = max(strongest, FAINTEST)
-    colours = mpl.colormaps["RdBu"].with_extremes(bad="#e8e8e8")
+    change = [[q - p for q in _filled(row)] for row in explanation.after_move]
+    strongest = max(abs(c) for row in change for c in row)
+    limit = 1.15 * max(strongest, FAINTEST)  # the ends of the scale are nearly black
     image = axes.imshow(
-        change, cmap=colours, vmin=-limit, vmax=limit, aspect="auto",
+        change, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto",
         extent=(0.5, n + 0.5, n + 0.5, 0.5), interpolation="nearest",
     )  # fmt: skip
     step = -(-n // MOST_LABELS)
-    if n <= MOST_LABELS:
-        axes.plot(range(1, n + 1), range(1, n + 1), ".", color=GREY, ms=3)
     shown = range(1, n + 1, step)
-    size = 9 if n <= 40 else 6
+    size = 9 if n <= 30 else 7
     words = [_short(explanation.words[i - 1].word) for i in shown]
     axes.set_xticks(shown, words, rotation=45, ha="right", rotation_mode="anchor", fontsize=size)
     axes.set_yticks(shown, words, fontsize=size)
-    axes.set_xlabel("moved to the place of")
+    if n <= MOST_LABELS:
+        lines = [i + 0.5 for i in range(1, n)]
+        axes.hlines(lines, 0.5, n + 0.5, color="white", lw=1.2)
+        axes.vlines(lines, 0.5, n + 0.5, color="white", lw=1.2)
+        axes.plot(range(1, n + 1), range(1, n + 1), ".", color=GREY, ms=3)
+    nearest = "" if explanation.all_moves else " (or the nearest place that was tried)"
+    axes.set_xlabel(f"moved to the place of{nearest}")
     axes.set_ylabel("word moved")
     axes.spines[:].set_visible(False)
-    axes.figure.colorbar(image, ax=axes, label=f"change of P({explanation.label})", pad=0.02)
+    return image
+
+
+def _filled(row: list[float | None]) -> list[float]:
+    """Places that were not tried get what the nearest place of those that were has."""
+    tried = [(j, q) for j, q in enumerate(row) if q is not None]
+    return [min(tried, key=lambda pair: abs(pair[0] - i))[1] for i in range(len(row))]
 
 
 def _short(word: str, most: int = 16) -> str:
-    word = word if len(word) <= most else word[: most - 1] + "…"
-    return word.replace("$", r"\$")
+    return _safe(word if len(word) <= most else word[: most - 1] + "…")
+
+
+def _safe(text: str) -> str:
+    """A dollar sign would begin a formula."""
+    return text.replace("$", r"\$")

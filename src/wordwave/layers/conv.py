@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave import complex as cx
 from wordwave.layers.weight import Bias, Field, Sharing, Weight, check_at_least_one, check_width
 
 
 class Conv1d(nn.Module):
     """Convolution along L over a field; narrow by default: L − k + 1 positions come out.
 
-    It is a linear layer over windows of k neighbouring words.
+    It is a sum of k linear layers, one for each word of a window.
 
     Args:
         in_dim, out_dim: widths, in complex numbers if the field is complex.
@@ -54,9 +55,11 @@ class Conv1d(nn.Module):
         if self.padding:
             x = F.pad(x, (0, 0, self.padding, self.padding))
         n_windows = x.shape[1] - self.kernel_size + 1
-        taps = [x[:, k : k + n_windows] for k in range(self.kernel_size)]
-        windows = cx.concat(taps) if self.field == "complex" else torch.cat(taps, dim=-1)
-        return self.weight.times(windows, None if self.bias is None else self.bias())
+        # One product of every word with every tap, then sums along the diagonals: nothing is copied.
+        products = self.weight.times(x, None).unflatten(-1, (-1, self.kernel_size, self.out_dim))
+        taps = [p[:, k : k + n_windows] for k, p in enumerate(products.unbind(-2))]
+        y = functools.reduce(torch.add, taps).flatten(-2)
+        return y if self.bias is None else y + self.bias()
 
     def extra_repr(self) -> str:
         return (

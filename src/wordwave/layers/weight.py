@@ -89,9 +89,9 @@ class Weight(nn.Module):
             self.b = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
 
     def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """W·x + bias; a kernel's taps lie one after the other in x.
+        """W·x + bias; of a kernel, the product with each tap.
 
-        Shape: x (..., parts·taps·in) -> (..., parts·out)
+        Shape: x (..., parts·in) -> (..., parts·taps·out)
         """
         a = _matrix(self.a)
         if self.field == "real":
@@ -116,8 +116,8 @@ class Weight(nn.Module):
 
 
 def _matrix(weight: Tensor) -> Tensor:
-    """Shape: (out, in, *kernel) -> (out, taps·in)"""
-    return weight if weight.dim() == 2 else weight.flatten(2).mT.flatten(1)
+    """Shape: (out, in, *kernel) -> (taps·out, in)"""
+    return weight if weight.dim() == 2 else weight.flatten(2).permute(2, 0, 1).flatten(0, 1)
 
 
 class Bias(nn.Module):

@@ -65,8 +65,11 @@ class ModelConfig:
     """complex-order: lowest and highest starting frequency; not for sinusoidal."""
     freeze_frequency: bool = False
     """complex-order: keep the frequencies as they start."""
+    position_scale: float = 1.0
+    """pe and tpe: size of the numbers of a position, as a multiple of those of a word."""
     max_length: int = 512
-    """pe: highest position with a vector."""
+    """Longest sentence in words: of a longer text the rest is left out, and counted. pe: highest
+    position with a vector."""
 
     def __post_init__(self) -> None:
         if self.embedding in IN_ATTENTION and self.encoder != "transformer":

@@ -195,9 +195,10 @@ def _without_folders(config: ClassifyConfig) -> ClassifyConfig:
     """Files by their names alone: no one's folders are told to the hub, nor believed from there."""
 
     def bare(settings: C, *names: str) -> C:
-        files = {name: getattr(settings, name) for name in names}
-        # A path of any system, so that a name holds neither / nor \\.
-        return replace(settings, **{k: v and PureWindowsPath(v).name for k, v in files.items()})
+        files: dict[str, Any] = {name: getattr(settings, name) for name in names}
+        for name, path in files.items():
+            files[name] = path and PureWindowsPath(path).name  # which knows both / and \
+        return replace(settings, **files)
 
     return replace(
         config, data=bare(config.data, "data", "dev", "test"), text=bare(config.text, "vectors")

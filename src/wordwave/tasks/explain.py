@@ -75,11 +75,13 @@ def explain(
     grid = torch.full((n, n), torch.nan, dtype=torch.double)
     grid[moves[:, 0], moves[:, 1]] = after[:, said]
     grid.fill_diagonal_(float(p))
+    has_waves = classifier.model.embedding.field == "complex"
     return Explanation(
         text=text,
         label=classifier.labels[said],
         probabilities=dict(zip(classifier.labels, whole.tolist(), strict=True)),
         words=_words(classifier, tokens, ids, (p - left_out).tolist(), grid - p),
+        amplitude_is="mean |amplitude|" if has_waves else "vector norm",
         n_cut=n_cut,
         n_moves=len(moves),
         all_moves=len(moves) == n * (n - 1),
@@ -104,23 +106,20 @@ def _words(
     size = change.abs().fill_diagonal_(torch.nan)
     means = size.nanmean(dim=1).nan_to_num(0.0).tolist()
     largest, places = size.nan_to_num(-1.0).max(dim=1)
-    parts = []
-    for i, token in enumerate(tokens):
-        alone = len(tokens) == 1
-        parts.append(
-            WordPart(
-                word=_spelled(classifier, token),
-                known=int(ids[i]) != UNKNOWN_ID,
-                amplitude=sizes[i],
-                frequency=None if frequencies is None else frequencies[i],
-                importance=importance[i],
-                swap=float(change[i, i + 1]) if i + 1 < len(tokens) else None,
-                moved_mean=means[i],
-                moved_max=0.0 if alone else float(largest[i]),
-                moved_to=None if alone else int(places[i]) + 1,
-            )
+    return [
+        WordPart(
+            word=_spelled(classifier, token),
+            known=int(ids[i]) != UNKNOWN_ID,
+            amplitude=sizes[i],
+            frequency=None if frequencies is None else frequencies[i],
+            importance=importance[i],
+            swap=float(change[i, i + 1]) if i + 1 < len(tokens) else None,
+            moved_mean=means[i],
+            moved_max=max(float(largest[i]), 0.0),
+            moved_to=int(places[i]) + 1 if largest[i] > ROUNDING else None,
         )
-    return parts
+        for i, token in enumerate(tokens)
+    ]
 
 
 @torch.no_grad()

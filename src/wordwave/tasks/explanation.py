@@ -25,7 +25,7 @@ class WordPart:
     moved_max: float
     """The largest of these changes."""
     moved_to: int | None
-    """The place of the largest change, from 1."""
+    """The place of the largest change, from 1; none if no move changes p."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Explanation:
     label: str
     probabilities: dict[str, float]
     words: list[WordPart]
+    amplitude_is: str
+    """What the words' `amplitude` is: "mean |amplitude|", or "vector norm" without waves."""
     n_cut: int
     """Words beyond the model's greatest length, which it does not see."""
     n_moves: int

@@ -1,0 +1,150 @@
+"""`wordwave search`: good settings for a classifier, by trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from wordwave.cli.train import _defaults, load_examples
+from wordwave.experiments.pools import PoolName
+from wordwave.tasks.config import ClassifyConfig
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wordwave.data.splits import Parts
+    from wordwave.experiments.search import Search
+    from wordwave.experiments.study import SharedStudy
+
+
+@dataclass(frozen=True)
+class SearchOptions(ClassifyConfig):
+    """Search for good settings: trials draw some from a pool and are judged on dev examples.
+
+    The test part is not read. The same command goes on where it stopped, also on several machines
+    at once with a folder that they share; more --trials add to those that are there. The settings
+    below that the pool varies do not count.
+    """
+
+    config: Path | None = None
+    """A YAML file with any of the settings below (the config.yaml of a run is one); flags count
+    more."""
+    pool: PoolName = "paper"
+    """paper: batch size, learning rate, weight decay, hidden units and filters of the paper; wide:
+    more values, also of dropout, read-out and whatever else the encoder and embedding use."""
+    trials: int = 20
+    """How many trials the study shall have, all commands and processes together."""
+    jobs: int = 2
+    """Trials at once, one process and thread each."""
+    out: Path = Path("out/search")
+    """Folder for the study, best.yaml and trials.csv."""
+
+
+def search(args: list[str], prog: str) -> None:
+    """`wordwave search`"""
+    given = _defaults(args)
+    options = tyro.cli(
+        SearchOptions,
+        prog=prog,
+        args=args,
+        default=SearchOptions(given.data, given.text, given.model, given.training, given.config),
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+    for name in ("trials", "jobs"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
+    try:
+        import optuna  # noqa: F401
+    except ModuleNotFoundError:
+        raise ValueError("search needs optuna: pip install 'wordwave[search]'") from None
+    from wordwave.experiments.search import Search
+
+    config = ClassifyConfig(options.data, options.text, options.model, options.training)
+    parts = load_without_test(config)
+    run_search(Search(config, options.pool, parts, options.out, options.trials), options.jobs)
+
+
+def load_without_test(config: ClassifyConfig) -> Parts:
+    """Training and dev examples; a test file of one's own is not even opened."""
+    from wordwave.data.catalogue import CATALOGUE
+
+    data = config.data if config.data.data in CATALOGUE else replace(config.data, test=None)
+    return replace(load_examples(data), test=None)
+
+
+def run_search(plan: Search, jobs: int) -> None:
+    """Make the trials that are missing, with a bar, and report."""
+    from rich.console import Console
+
+    from wordwave.experiments.search import run_workers
+    from wordwave.experiments.search_report import best_table, importances, write_files
+
+    console, shared = Console(), plan.open()
+    n_missing = plan.total - len(shared.finished())
+    names = ", ".join(setting.name for setting in plan.varied)
+    console.print(f"Pool {plan.pool}: {names}", highlight=False)
+    if plan.total < plan.n_trials:
+        console.print(f"This pool has only {plan.total} combinations.", highlight=False)
+    try:
+        if n_missing > 0:
+            with trials_bar(plan.total, shared, console) as look:
+                for _ in run_workers(plan, min(jobs, n_missing)):
+                    look()
+    except KeyboardInterrupt:
+        write_files(plan, shared)
+        raise KeyboardInterrupt(
+            f"stopped with {len(shared.finished())} of {plan.total} trials in '{plan.folder}'; "
+            "the same command goes on"
+        ) from None
+    finished = shared.finished()
+    if len(finished) < plan.total:
+        raise ValueError(
+            f"workers died at {len(finished)} of {plan.total} trials (is memory short?); "
+            "the same command goes on"
+        )
+    if not shared.ranked():
+        raise ValueError(f"no trial came to an end: {finished[0].user_attrs.get('stopped')}")
+    written = write_files(plan, shared)
+    console.print(best_table(shared.ranked()[:5]))
+    if weights := importances(shared):
+        console.print("What mattered: " + weights, highlight=False, soft_wrap=True)
+    console.print("Written: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
+    next_step = f"Next: wordwave train classify --config {written[0]}"
+    console.print(next_step, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def trials_bar(total: int, shared: SharedStudy, console: Console) -> Iterator[Callable[[], None]]:
+    """A bar over the trials of a study, and what to call for it to look at them."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("trials"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("best dev accuracy {task.fields[best]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=total, completed=len(shared.finished()), best="-")
+
+        def look() -> None:
+            best = shared.ranked()[:1]
+            shown = f"{best[0].value:.4f}" if best else "-"
+            bar.update(task, completed=len(shared.finished()), best=shown)
+
+        yield look

@@ -1,0 +1,105 @@
+"""Which settings a search varies, as data. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Literal
+
+from wordwave.tasks.config import ClassifyConfig
+
+PoolName = Literal["paper", "wide"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Any number from low to high; with `log`, every power of ten is as likely as the next."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+def _always(_: ClassifyConfig) -> bool:
+    return True
+
+
+def _encoder(*kinds: str) -> Callable[[ClassifyConfig], bool]:
+    return lambda config: config.model.encoder in kinds
+
+
+def _is_complex(config: ClassifyConfig) -> bool:
+    return config.model.embedding.startswith("complex")
+
+
+def _has_complex_scores(config: ClassifyConfig) -> bool:
+    return _is_complex(config) and config.model.encoder == "transformer"
+
+
+def _learns_frequencies(config: ClassifyConfig) -> bool:
+    return config.model.embedding == "complex-order" and not config.model.freeze_frequency
+
+
+def _has_vectors(config: ClassifyConfig) -> bool:
+    return config.text.vectors is not None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a pool: where it is in the config, its values, and who uses it."""
+
+    part: Literal["text", "model", "training"]
+    name: str
+    values: tuple[Any, ...] | Range
+    is_used: Callable[[ClassifyConfig], bool] = _always
+
+
+POOLS: dict[PoolName, tuple[Setting, ...]] = {
+    # The paper's L2 is a term of the loss; weight_decay pulls beside it, as AdamW does.
+    "paper": (
+        Setting("training", "batch_size", (32, 64, 128)),
+        Setting("training", "learning_rate", (1e-3, 1e-4, 1e-5)),
+        Setting("training", "weight_decay", (0.0, 1e-3, 1e-4)),
+        Setting("model", "hidden_dim", (120, 128)),
+        Setting("model", "n_filters", (64, 128), _encoder("cnn")),
+    ),
+    "wide": (
+        Setting("training", "batch_size", (32, 64, 128)),
+        Setting("training", "learning_rate", Range(1e-4, 1e-2, log=True)),
+        Setting("training", "weight_decay", (0.0, 1e-4, 1e-3, 1e-2)),
+        Setting("training", "word_dropout", Range(0.0, 0.3)),
+        Setting("training", "frequency_rate", Range(1e-2, 1.0, log=True), _learns_frequencies),
+        Setting("model", "dropout", Range(0.0, 0.6)),
+        Setting("model", "hidden_dim", (0, 64, 128, 256)),
+        Setting("model", "pooling", ("sum", "mean"), _encoder("fasttext", "transformer")),
+        Setting("model", "n_filters", (64, 128, 256), _encoder("cnn")),
+        Setting("model", "n_layers", (1, 2), _encoder("lstm", "transformer")),
+        Setting("model", "feed_forward_dim", (64, 128, 256), _encoder("transformer")),
+        Setting("model", "readout", ("concat", "magnitude"), _is_complex),
+        Setting("model", "score", ("real", "magnitude"), _has_complex_scores),
+        Setting("text", "vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
+    ),
+}
+"""`paper` is the same for every embedding; `wide` also has what only some of them know."""
+
+
+def varied(pool: PoolName, config: ClassifyConfig) -> tuple[Setting, ...]:
+    """The settings of a pool that a config's encoder, embedding and vectors use."""
+    return tuple(setting for setting in POOLS[pool] if setting.is_used(config))
+
+
+def n_combinations(settings: Sequence[Setting]) -> int | None:
+    """How many different trials there are, `None` for without end."""
+    choices = [s.values for s in settings if isinstance(s.values, tuple)]
+    return prod(map(len, choices)) if len(choices) == len(settings) else None
+
+
+def with_values(
+    config: ClassifyConfig, settings: Sequence[Setting], values: Mapping[str, Any]
+) -> ClassifyConfig:
+    """The config with the values that a trial drew."""
+    for setting in settings:
+        part = replace(getattr(config, setting.part), **{setting.name: values[setting.name]})
+        config = replace(config, **{setting.part: part})
+    return config

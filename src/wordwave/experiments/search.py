@@ -1,0 +1,196 @@
+"""Search for good settings: each trial draws some from a pool, trains, and is judged on dev.
+
+The test part has no part in it: a search refuses to be given one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wordwave.data.splits import Parts
+from wordwave.experiments.pools import PoolName, Range, Setting, n_combinations, varied, with_values
+from wordwave.experiments.study import SharedStudy, alive
+from wordwave.plain import to_plain
+from wordwave.tasks.config import ClassifyConfig
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial, Trial
+
+_PAUSE = 0.2
+"""Seconds between two looks at what others do."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched for, by what, and where it is kept.
+
+    Args:
+        config: all settings; those that the pool varies do not count.
+        pool: what is varied.
+        parts: examples to learn from and to judge by, none to test on.
+        folder: holds the study.
+        n_trials: how many trials the study shall have, whoever makes them.
+    """
+
+    config: ClassifyConfig
+    pool: PoolName
+    parts: Parts
+    folder: Path
+    n_trials: int = 20
+
+    def __post_init__(self) -> None:
+        if self.parts.test is not None or self.parts.dev is None:
+            raise ValueError("parts must have examples to judge by (dev) and none to test on")
+        if self.n_trials < 1:
+            raise ValueError(f"trials must be at least 1, got {self.n_trials}")
+
+    @property
+    def varied(self) -> tuple[Setting, ...]:
+        """The settings that trials draw."""
+        return varied(self.pool, self.config)
+
+    @property
+    def total(self) -> int:
+        """How many trials there will be: no combination of settings is tried twice."""
+        return min(self.n_trials, n_combinations(self.varied) or self.n_trials)
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What all trials have in common."""
+        drawn = {setting.name for setting in self.varied}
+        common = {
+            name: value
+            for part in to_plain(self.config).values()
+            for name, value in part.items()
+            if name not in drawn
+        }
+        return {"pool": self.pool, **common, "examples": _fingerprint(self.parts)}
+
+    def config_of(self, trial: Trial | FrozenTrial) -> ClassifyConfig:
+        """The complete config of a trial."""
+        return with_values(self.config, self.varied, trial.params)
+
+    def open(self) -> SharedStudy:
+        """The study, new or as it was left."""
+        training = self.config.training
+        return SharedStudy(
+            self.folder, self.fixed, seed=training.seed, first_judged=ceil(training.epochs / 5)
+        )
+
+
+def dev_accuracy(config: ClassifyConfig, parts: Parts, trial: Trial) -> float:
+    """Train, telling the trial of each epoch; the best accuracy on dev."""
+    from optuna import TrialPruned
+
+    from wordwave.tasks.classify import prepare
+    from wordwave.training.loop import Training
+    from wordwave.training.task import Epoch
+
+    prepared = prepare(config, parts)
+    training = Training(prepared.classifier.model, prepared.task, config.training)
+    try:
+        for report in training.run():
+            if isinstance(report, Epoch):
+                trial.report(report.scores["accuracy"], report.epoch)
+                if trial.should_prune():
+                    raise TrialPruned("below the median of the other trials")
+    except ValueError as diverged:  # such settings are hopeless, the search is not
+        raise TrialPruned(str(diverged)) from diverged
+    return training.progress.best_score
+
+
+def work(search: Search) -> None:
+    """Make trials until the study has all of them."""
+    from optuna import TrialPruned
+    from optuna.trial import TrialState
+
+    shared, space = search.open(), _space(search.varied)
+    with alive(search.folder) as worker:
+        while len(shared.finished()) < search.total:
+            trial = shared.claim(space, search.total, worker)
+            if trial is None:  # others are at the last ones; should they die, these are free again
+                time.sleep(_PAUSE)
+                continue
+            try:
+                accuracy = dev_accuracy(search.config_of(trial), search.parts, trial)
+            except TrialPruned as reason:
+                trial.set_user_attr("stopped", str(reason))
+                shared.study.tell(trial, state=TrialState.PRUNED)
+            else:
+                shared.study.tell(trial, accuracy)
+
+
+def run_workers(search: Search, n: int) -> Iterator[None]:
+    """Let n processes work, one thread each, and yield now and then until all is done.
+
+    Whatever ends this loop early ends the workers; they lose the trials in flight, nothing else.
+    """
+    context = multiprocessing.get_context("spawn")
+    mistakes = context.SimpleQueue()
+    workers = [
+        context.Process(target=_worker, args=(search, mistakes), daemon=True) for _ in range(n)
+    ]
+    try:
+        for worker in workers:
+            worker.start()
+        while any(worker.is_alive() for worker in workers) and mistakes.empty():
+            yield
+            wait([w.sentinel for w in workers if w.is_alive()], timeout=_PAUSE)
+        if not mistakes.empty():
+            raise ValueError(mistakes.get())
+        yield
+    finally:
+        for worker in workers:
+            if worker.pid is not None:
+                worker.terminate()
+                worker.join()
+
+
+def _worker(search: Search, mistakes: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the first process decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        work(search)
+    except (ValueError, OSError) as mistake:
+        mistakes.put(str(mistake))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _space(settings: tuple[Setting, ...]) -> dict[str, Any]:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    return {
+        s.name: FloatDistribution(s.values.low, s.values.high, log=s.values.log)
+        if isinstance(s.values, Range)
+        else CategoricalDistribution(s.values)
+        for s in settings
+    }
+
+
+def _fingerprint(parts: Parts) -> str:
+    """Differs where examples differ."""
+    digest = hashlib.sha256()
+    for part in (parts.train, parts.dev):
+        if part is not None:
+            digest.update(repr((part.texts, part.labels)).encode())
+    return digest.hexdigest()[:16]

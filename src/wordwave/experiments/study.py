@@ -1,0 +1,188 @@
+"""An optuna study that several processes, also of several commands, work on at once.
+
+A search of n trials has the slots 0 … n − 1. A worker claims the lowest slot that no finished trial
+and no living worker holds, so that all of them together make n trials, and what a killed one held
+is done again. What is drawn for a slot depends on the seed, the slot and the trials that are known.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial, Trial
+
+JOURNAL = "study.journal"
+_NAME = "search"
+
+
+class SharedStudy:
+    """The trials of a search folder.
+
+    Args:
+        folder: holds `study.journal`; made if it is not there.
+        settings: what all trials have in common; a study begun with others is refused.
+        seed: the same draws for the same seed.
+        first_judged: the epoch from which on a hopeless trial may be stopped.
+    """
+
+    def __init__(
+        self, folder: Path, settings: dict[str, Any], *, seed: int = 0, first_judged: int = 1
+    ) -> None:
+        import optuna
+        from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.seed = folder, seed
+        # Locks of the system end with their process, so that a kill leaves none behind.
+        self._claiming = FileLock(folder / ".claim.lock")
+        writing: Any = FileLock(folder / ".journal.lock")  # acquires and releases, as optuna wants
+        path = folder / JOURNAL
+        with writing:
+            _mend(path)
+
+        def begin() -> Any:
+            return optuna.create_study(
+                storage=storage,
+                study_name=_NAME,
+                direction="maximize",
+                pruner=optuna.pruners.MedianPruner(n_warmup_steps=first_judged),
+                load_if_exists=True,
+            )
+
+        try:
+            storage = JournalStorage(JournalFileBackend(str(path), lock_obj=writing))
+        except (KeyError, TypeError, json.JSONDecodeError) as problem:
+            raise ValueError(f"'{path}' is not a journal of optuna") from problem
+        with self._claiming:
+            self.study = begin()
+            there = self.study.user_attrs.get("settings")
+            if there not in (None, settings) and not self._held():
+                optuna.delete_study(study_name=_NAME, storage=storage)  # nothing would be lost
+                self.study, there = begin(), None
+            if there is None:
+                self.study.set_user_attr("settings", settings)
+            else:
+                _check_same(folder, there, settings)
+
+    def finished(self) -> list[FrozenTrial]:
+        """The trials that came to an end or were stopped as hopeless, by slot."""
+        from optuna.trial import TrialState
+
+        states = (TrialState.COMPLETE, TrialState.PRUNED)
+        trials = self.study.get_trials(deepcopy=False, states=states)
+        return sorted(trials, key=lambda trial: trial.user_attrs["slot"])
+
+    def ranked(self) -> list[FrozenTrial]:
+        """The trials that came to an end, the best one first."""
+        ended = [trial for trial in self.finished() if trial.state.name == "COMPLETE"]
+        return sorted(ended, key=lambda trial: -(trial.value or 0.0))
+
+    def claim(self, space: dict[str, Any], n: int, worker: str) -> Trial | None:
+        """A new trial with its values drawn, `None` while there is no free slot.
+
+        Args:
+            space: optuna's distribution of each setting.
+            n: number of slots.
+            worker: what `alive` gave.
+        """
+        import optuna
+        from numpy.random import SeedSequence
+
+        with self._claiming:
+            held = self._held()
+            slot = next((i for i in range(n) if i not in held), None)
+            if slot is None:
+                return None
+            seed = int(SeedSequence((self.seed, slot)).generate_state(1)[0])
+            # The constant liar keeps workers from all trying the same promising spot at once.
+            self.study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+            trial = self._ask(space, random.Random(seed))
+            trial.set_user_attr("worker", worker)
+            trial.set_user_attr("slot", slot)
+            return trial
+
+    def _ask(self, space: dict[str, Any], rng: random.Random) -> Trial:
+        """A trial that differs from all others as long as there are any such."""
+        from optuna.trial import TrialState
+
+        trial: Trial = self.study.ask(space)
+        states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+        others = self.study.get_trials(deepcopy=False, states=states)
+        tried = [t.params for t in others if t.number != trial.number]
+        if trial.params not in tried or not all(hasattr(d, "choices") for d in space.values()):
+            return trial
+        grid = product(*(d.choices for d in space.values()))
+        combinations = [dict(zip(space, values, strict=True)) for values in grid]
+        untried = [values for values in combinations if values not in tried]
+        if not untried:
+            return trial
+        self.study.tell(trial, state=TrialState.FAIL)
+        self.study.enqueue_trial(rng.choice(untried))
+        again: Trial = self.study.ask(space)
+        return again
+
+    def _held(self) -> set[int]:
+        """The slots of finished trials and living workers; the trials of dead ones are given up."""
+        from optuna.trial import TrialState
+
+        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if not _is_alive(self.folder, trial.user_attrs.get("worker", "")):
+                self.study.tell(trial.number, state=TrialState.FAIL)
+        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return {trial.user_attrs["slot"] for trial in (*running, *self.finished())}
+
+
+@contextmanager
+def alive(folder: Path) -> Iterator[str]:
+    """The name of a new worker, known to be alive until this ends, be it by a kill."""
+    name = uuid4().hex
+    with FileLock(_sign(folder, name)):
+        yield name
+    _sign(folder, name).unlink(missing_ok=True)
+
+
+def _is_alive(folder: Path, worker: str) -> bool:
+    sign = _sign(folder, worker)
+    if not sign.exists():
+        return False
+    try:
+        with FileLock(sign, timeout=0):
+            pass
+    except Timeout:
+        return True
+    sign.unlink(missing_ok=True)
+    return False
+
+
+def _sign(folder: Path, worker: str) -> Path:
+    return folder / f".worker-{worker}.lock"
+
+
+def _mend(journal: Path) -> None:
+    """Cut off a last line that a full disk or a power cut left half written."""
+    text = journal.read_bytes() if journal.exists() else b""
+    if text and not text.endswith(b"\n"):
+        with journal.open("rb+") as file:
+            file.truncate(text.rfind(b"\n") + 1)
+
+
+def _check_same(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
+    for name in {**there, **here}:
+        if there.get(name) != here.get(name):
+            raise ValueError(
+                f"'{folder}' holds a search with {name} {there.get(name)!r}, here it is "
+                f"{here.get(name)!r}: choose another --out, or remove that folder"
+            )

@@ -1,0 +1,227 @@
+"""Explanations say what is so: order-blind models show none, order-aware ones where it matters."""
+
+import json
+
+import pytest
+import torch
+
+from wordwave.data.probes import probe
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ModelConfig
+from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.config import ClassifyConfig
+from wordwave.tasks.explain import explain
+from wordwave.tasks.sentences import Labelled, SentenceTask
+from wordwave.tasks.variants import moved, moves_to_try, without
+from wordwave.text.bpe import train_bpe
+from wordwave.text.encode import TextEncoder
+from wordwave.text.sentences import Sentences
+from wordwave.text.tokenise import build_tokeniser
+from wordwave.text.vocabulary import Vocabulary
+from wordwave.training.loop import Training
+from wordwave.training.settings import TrainingSettings
+
+WORDS = ["the", "film", "is", "not", "good", "but", "bad", "at", "all"]
+TEXT = "the film is not bad but good"
+
+
+def build(embedding="none", encoder="fasttext", *, max_length=60, tokeniser=None, **options):
+    config = ModelConfig(
+        embedding=embedding,
+        encoder=encoder,
+        dim=8,
+        hidden_dim=8,
+        n_heads=2,
+        max_length=max_length,
+        **options,
+    )
+    tokeniser = tokeniser or build_tokeniser("plain")
+    vocabulary = Vocabulary.build([WORDS], extra_words=getattr(tokeniser, "words", ()))
+    model = Classifier(config, len(vocabulary), 3).eval()
+    encoder = TextEncoder(tokeniser, vocabulary, max_length=max_length)
+    return TextClassifier(model, encoder, ["a", "b", "c"], ClassifyConfig(model=config))
+
+
+def p_of(classifier, label, text):
+    return float(classifier.probabilities([text])[0, classifier.labels.index(label)])
+
+
+@pytest.fixture(scope="module")
+def precedence():
+    """A small wave model that has learnt whether A stands before B."""
+    torch.manual_seed(0)
+    task = probe("precedence")
+    options = {"hidden_dim": 16, "pooling": "sum", "dropout": 0.0}
+    config = ModelConfig(embedding="complex-order", encoder="fasttext", dim=16, **options)
+    model = Classifier(config, len(task.words), 2)
+    data = task.examples(1200, (8, 14), seed=0)
+    labelled = Labelled(Sentences.from_padded(data.ids), data.targets)
+    settings = TrainingSettings(
+        epochs=6,
+        batch_size=64,
+        learning_rate=3e-2,
+        schedule="one-cycle",
+        frequency_rate=0.1,
+        row_sparse=False,
+        seed=0,
+    )
+    for _ in Training(model, SentenceTask(labelled, group=2), settings).run():
+        pass
+    vocabulary = Vocabulary([word.lower() for word in task.words])
+    encoder = TextEncoder(build_tokeniser("plain"), vocabulary, max_length=60)
+    return TextClassifier(model, encoder, ["no", "yes"], ClassifyConfig(model=config))
+
+
+def test_moves_are_those_of_taking_a_word_out_and_putting_it_back():
+    moves = moves_to_try(5, 100)
+    assert len(moves) == 5 * 4
+    for (word, to), order in zip(moves.tolist(), moved(moves, 5).tolist(), strict=True):
+        expected = list(range(5))
+        expected.insert(to, expected.pop(word))
+        assert order == expected
+    assert without(torch.arange(3), 3).tolist() == [[1, 2], [0, 2], [0, 1]]
+
+
+def test_a_model_of_order_shows_it_at_the_words_whose_order_counts(precedence):
+    said = explain(precedence, "w01 w02 A w03 w04 w05 w06 w07 B w08 w09 w10")
+    assert said.label == "yes" and said.probability > 0.9
+    sensitivity = {word.word: word for word in said.words}
+    for marker in "ab":
+        assert sensitivity[marker].moved_max > 0.9
+        assert sensitivity[marker].moved_mean > 0.15
+    others = [word for word in said.words if word.word not in "ab"]
+    assert max(word.moved_mean for word in others) < 0.05
+    assert max(abs(word.swap) for word in others if word.swap is not None) < 0.1
+    worst = said.worst_move
+    assert worst.word in "ab" and worst.label == "no" and worst.probability < 0.1
+    assert precedence.predict([worst.text]) == ["no"]
+    assert 20 < said.shuffles_to_other_class < 80 and said.moves_to_other_class >= 4
+
+
+def test_words_whose_place_counts_have_the_larger_frequencies(precedence):
+    said = explain(precedence, "w01 A w02 B w03")
+    delta = [word.frequency for word in said.words]
+    assert min(delta[1], delta[3]) > max(delta[0], delta[2], delta[4])
+
+
+@pytest.mark.parametrize("embedding", ["none", "complex-vanilla"])
+def test_a_model_blind_to_order_shows_none(embedding):
+    said = explain(build(embedding), TEXT)
+    assert max(word.moved_max for word in said.words) < 1e-6
+    assert all(word.moved_to is None for word in said.words)
+    assert said.shuffle_change < 1e-6 and said.worst_move is None
+    assert said.moves_to_other_class == said.shuffles_to_other_class == 0
+    assert max(abs(word.importance) for word in said.words) > 1e-4
+
+
+@pytest.mark.parametrize("encoder", ["fasttext", "cnn", "lstm", "transformer"])
+def test_numbers_are_those_of_predicting_the_changed_texts(encoder):
+    classifier = build("complex-order", encoder)
+    said = explain(classifier, TEXT)
+    words = TEXT.split()
+
+    def p(words):
+        return p_of(classifier, said.label, " ".join(words))
+
+    def close(value):
+        return pytest.approx(value, abs=1e-5)
+
+    assert [said.label] == classifier.predict([TEXT])
+    assert said.probability == close(p(words)) and sum(said.probabilities.values()) == close(1)
+    assert said.words[3].importance == close(said.probability - p(words[:3] + words[4:]))
+    swapped = [*words[:3], words[4], words[3], *words[5:]]
+    assert said.words[3].swap == close(p(swapped) - said.probability)
+    to_front = [words[3], *words[:3], *words[4:]]
+    assert said.after_move[3][0] == close(p(to_front))
+    row = said.after_move[3]
+    changes = [abs(q - said.probability) for i, q in enumerate(row) if i != 3]
+    assert said.words[3].moved_mean == close(sum(changes) / 6)
+    assert said.words[3].moved_max == close(max(changes))
+    lowest = min(q for row in said.after_move for q in row)
+    assert said.worst_move.probability == close(lowest) == close(p(said.worst_move.text.split()))
+
+
+def test_words_are_told_with_their_numbers():
+    waves = build("complex-order")
+    said = explain(waves, "The film is zzz")
+    assert [w.word for w in said.words] == ["the", "film", "is", "zzz"]
+    assert [w.known for w in said.words] == [True, True, True, False]
+    film = waves.encoder.vocabulary.ids(["film"])[0]
+    amplitude = waves.model.embedding.amplitude.weight[film].abs().mean()
+    assert said.amplitude_is == "mean |amplitude|"
+    assert said.words[1].amplitude == pytest.approx(float(amplitude))
+    delta = waves.model.embedding.sensitivity()[film]
+    assert said.words[1].frequency == pytest.approx(float(delta))
+    vectors = build("tpe")
+    said = explain(vectors, "film")
+    assert said.amplitude_is == "vector norm" and said.words[0].frequency is None
+    norm = vectors.model.embedding.words.weight[film].norm()
+    assert said.words[0].amplitude == pytest.approx(float(norm))
+
+
+@pytest.mark.parametrize("share", ["word", "dim"])
+def test_shared_tables_are_read_too(share):
+    said = explain(build("complex-order", share_amplitude=share, share_frequency=share), TEXT)
+    assert all(word.amplitude > 0 and word.frequency >= 0 for word in said.words)
+
+
+@pytest.mark.parametrize("text", ["", "film", "zzz"])
+def test_a_text_of_one_word_or_none_has_no_order(text):
+    said = explain(build("complex-order"), text)
+    assert len(said.words) == 1 and said.n_moves == said.n_shuffles == 0
+    assert said.words[0].swap is said.words[0].moved_to is said.worst_move is None
+    assert said.words[0].moved_mean == said.words[0].moved_max == 0
+
+
+def test_long_texts_are_moved_to_some_places_and_that_is_said():
+    classifier = build("complex-order")
+    text = " ".join(WORDS * 5)
+    every, some = explain(classifier, text), explain(classifier, text, most_moves=400)
+    assert every.all_moves and every.n_moves == 45 * 44
+    assert not some.all_moves and some.n_moves < 500
+    tried = [[j for j, q in enumerate(row) if q is not None] for row in some.after_move]
+    assert all({0, 44, i} <= set(row) for i, row in enumerate(tried))
+    assert [word.swap for word in some.words] == pytest.approx([word.swap for word in every.words])
+    assert some == explain(classifier, text, most_moves=400)
+
+
+def test_texts_beyond_the_greatest_length_are_cut_and_that_is_said():
+    said = explain(build(max_length=5), TEXT)
+    assert said.n_cut == 2 and len(said.words) == 5
+
+
+def test_a_seed_gives_the_same_shuffles():
+    classifier = build("complex-order", "lstm")
+    first, again, other = (explain(classifier, TEXT, seed=s).shuffle_change for s in (1, 1, 2))
+    assert first == again != other
+
+
+def test_explanations_are_json():
+    said = explain(build("complex-order"), " ".join(WORDS * 2), most_moves=50)
+    told = json.loads(json.dumps(said.plain(), allow_nan=False))
+    assert told["label"] == said.label and told["words"][0]["word"] == "the"
+    assert told["after_move"] == said.after_move
+
+
+def test_pieces_of_words_are_spelled_as_people_write():
+    tokeniser = train_bpe(["the film is naïve"] * 3, 300)
+    said = explain(build("complex-order", tokeniser=tokeniser), "the film is naïve")
+    assert [word.word for word in said.words] == ["the", "film", "is", "naïve"]
+    assert sorted(said.worst_move.text.split()) == ["film", "is", "naïve", "the"]
+
+
+@pytest.mark.parametrize("name", ["n_shuffles", "most_moves"])
+def test_negative_numbers_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 0, got -1"):
+        explain(build(), TEXT, **{name: -1})
+
+
+def test_the_model_is_left_as_it_was():
+    classifier = build()
+    classifier.model.train()
+    before = [p.clone() for p in classifier.model.parameters()]
+    explain(classifier, TEXT)
+    assert classifier.model.training
+    assert all(
+        torch.equal(a, b) for a, b in zip(before, classifier.model.parameters(), strict=True)
+    )

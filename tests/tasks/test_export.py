@@ -1,0 +1,162 @@
+"""An exported model says what the trained one says, for batches of any size."""
+
+import json
+import sys
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ModelConfig
+from wordwave.tasks import export
+from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.config import ClassifyConfig
+from wordwave.tasks.export import export_onnx, sample_batches
+from wordwave.tasks.graph import ProbabilityGraph
+from wordwave.text.bpe import train_bpe
+from wordwave.text.encode import TextEncoder
+from wordwave.text.tokenise import build_tokeniser
+from wordwave.text.vocabulary import Vocabulary
+
+pytest.importorskip("onnxscript")
+ort = pytest.importorskip("onnxruntime")
+
+WORDS = [f"w{i}" for i in range(20)]
+# Each encoder over real and over complex numbers, and each embedding at least once.
+MODELS = [
+    ("fasttext", "pe", {}),
+    ("fasttext", "complex-order", {"readout": "magnitude", "phase": True, "damping": True}),
+    ("cnn", "none", {}),
+    ("cnn", "complex-order", {}),
+    ("lstm", "tpe", {"n_layers": 2}),
+    ("lstm", "complex-order", {"share": "tied"}),
+    ("transformer", "complex-vanilla", {"score": "magnitude"}),
+    ("transformer", "rope", {}),
+    ("transformer", "alibi", {"pooling": "sum"}),
+]
+
+
+def build(encoder="fasttext", embedding="complex-order", *, tokeniser=None, **options):
+    sizes = {"dim": 4, "hidden_dim": 4, "n_filters": 3, "widths": (3,), "n_heads": 2}
+    config = ModelConfig(
+        encoder=encoder,
+        embedding=embedding,
+        feed_forward_dim=4,
+        max_length=50,
+        **sizes,
+        **options,
+    )
+    tokeniser = tokeniser or build_tokeniser("plain")
+    vocabulary = Vocabulary.build([WORDS], extra_words=getattr(tokeniser, "words", ()))
+    model = Classifier(config, len(vocabulary), 3).eval()
+    encoder = TextEncoder(tokeniser, vocabulary, max_length=50)
+    return TextClassifier(model, encoder, ["a", "b", "ü"], ClassifyConfig(model=config))
+
+
+def session_of(path):
+    return ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize(("encoder", "embedding", "options"), MODELS)
+def test_the_file_agrees_with_the_model_for_batches_of_any_size(
+    encoder, embedding, options, tmp_path, oracle
+):
+    classifier = build(encoder, embedding, **options)
+    oracle.randomise(classifier.model)  # far from uniform probabilities
+    exported = export_onnx(classifier, tmp_path / "model.onnx")
+    assert exported.n_checked > 20 and exported.difference < 1e-5
+    session = session_of(tmp_path / "model.onnx")
+    # None of these is a size that the export itself looks at.
+    for n, length in ((1, 4), (5, 2), (2, 6), (7, 33), (2, 50)):
+        ids = torch.randint(1, 22, (n, length))
+        ids[-1, length // 2 :] = 0
+        (got,) = session.run(["probabilities"], {"ids": ids.numpy()})
+        with torch.no_grad():
+            wanted = classifier.model(ids).softmax(-1)
+        assert_close(torch.from_numpy(got), wanted, rtol=0, atol=1e-5)
+
+
+def test_one_file_holds_all_and_the_other_tells_how_to_use_it(tmp_path):
+    classifier = build()
+    exported = export_onnx(classifier, tmp_path / "deep" / "model.onnx")
+    names = {file.name for file in (tmp_path / "deep").iterdir()}
+    assert names == {"model.onnx", "model.onnx.json"} == {file.name for file in exported.files}
+    told = json.loads((tmp_path / "deep" / "model.onnx.json").read_text(encoding="utf-8"))
+    assert told["labels"] == ["a", "b", "ü"] and told["tokeniser"] == "plain"
+    session = session_of(tmp_path / "deep" / "model.onnx")
+    props = session.get_modelmeta().custom_metadata_map
+    assert json.loads(props["words"]) == told["words"] and props["tokeniser"] == "plain"
+    text = "w3 w1 never w7"
+    ids = [
+        told["words"].index(w) if w in told["words"] else told["unknown_id"] for w in text.split()
+    ]
+    ids += [told["padding_id"]] * 2
+    (got,) = session.run(None, {"ids": [ids]})
+    assert_close(torch.from_numpy(got), classifier.probabilities([text]), rtol=0, atol=1e-5)
+    (ids_in,), (out,) = session.get_inputs(), session.get_outputs()
+    assert (ids_in.name, ids_in.shape) == ("ids", ["batch", "length"])
+    assert (out.name, out.shape) == ("probabilities", ["batch", 3])
+
+
+def test_the_file_tells_nothing_of_where_it_was_made(tmp_path):
+    export_onnx(build(), tmp_path / "model.onnx")
+    content = (tmp_path / "model.onnx").read_bytes()
+    assert b".py" not in content and b"site-packages" not in content
+
+
+def test_pieces_of_words_come_with_their_tokeniser(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    classifier = build(tokeniser=train_bpe(["w1 w2 w3 hello"] * 3, 280))
+    export_onnx(classifier, tmp_path / "model.onnx")
+    told = json.loads((tmp_path / "model.onnx.json").read_text(encoding="utf-8"))
+    tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / told["tokenizer"]))
+    ids = [told["words"].index(piece) for piece in tokenizer.encode(" hello w2").tokens]
+    (got,) = session_of(tmp_path / "model.onnx").run(None, {"ids": [ids]})
+    assert_close(torch.from_numpy(got), classifier.probabilities(["hello w2"]), rtol=0, atol=1e-5)
+
+
+def test_a_file_that_disagrees_is_not_written_and_the_old_one_stays(tmp_path, monkeypatch):
+    class Wrong(ProbabilityGraph):
+        def forward(self, ids):
+            return super().forward(ids).flip(-1)
+
+    monkeypatch.setattr(export, "ProbabilityGraph", Wrong)
+    path = tmp_path / "model.onnx"
+    with pytest.raises(ValueError, match=r"must agree .* within 0.0001, got a difference of"):
+        export_onnx(build(), path)
+    assert list(tmp_path.iterdir()) == []
+    path.write_bytes(b"the old one")
+    with pytest.raises(ValueError, match="nothing was written"):
+        export_onnx(build(), path)
+    assert path.read_bytes() == b"the old one" and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
+def test_missing_packages_are_named_with_their_extra(package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=rf"'{package}': pip install 'wordwave\[onnx\]'"):
+        export_onnx(build(), tmp_path / "model.onnx")
+
+
+def test_a_model_too_large_for_one_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "LARGEST", 100)
+    with pytest.raises(ValueError, match="at most 2 GB, got weights of"):
+        export_onnx(build(), tmp_path / "model.onnx")
+
+
+def test_the_checked_batches_are_ragged_and_no_longer_than_the_model_reads():
+    batches = list(sample_batches(9, 12))
+    assert max(ids.shape[1] for ids in batches) == 12
+    assert all((ids[:, 0] > 0).all() and ids.max() < 9 for ids in batches)
+    assert any((ids == 0).any() for ids in batches)
+
+
+@torch.no_grad()
+def test_the_graph_of_an_lstm_runs_in_torch_too_and_leaves_the_model_alone():
+    classifier = build("lstm", n_layers=2)
+    before = type(classifier.model.encoder.lstm)
+    graph = ProbabilityGraph(classifier.model)
+    ids = torch.tensor([[3, 4, 5], [6, 0, 0]])
+    assert_close(graph(ids), classifier.model(ids).softmax(-1))
+    assert type(classifier.model.encoder.lstm) is before
