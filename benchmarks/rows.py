@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from benchmarks import peers
+from benchmarks import epochs, peers
 from benchmarks.measure import Contender, Precision, forward_backward, training_step
 from benchmarks.record import FASTEST, Bar
 from wordwave import WaveEmbedding
@@ -56,6 +56,7 @@ def rows(sizes: Sizes) -> Iterator[Row]:
     """All rows, none of them built yet."""
     yield from _embedding_rows(sizes)
     yield from _training_rows(sizes)
+    yield from _epoch_rows(sizes)
     yield from _layer_rows(sizes)
 
 
@@ -101,6 +102,18 @@ def _training_rows(sizes: Sizes) -> Iterator[Row]:
     row = partial(Row, share_of_rounds=2)
     yield row("training", partial(build, "uniform"), {"dense + Adam": Bar(5)})
     yield row("training-zipf", partial(build, "zipf"))
+
+
+def _epoch_rows(sizes: Sizes) -> Iterator[Row]:
+    at_most = Bar(1.8, goal=1.5, at_most=True)
+    bars = {
+        "fasttext": {"dense Adam + padded": Bar(5)},
+        "cnn": {"tpe": at_most},
+        "transformer": {"tpe": at_most},
+    }
+    dim = 300 if sizes.D > 100 else 2 * sizes.D
+    for encoder, build in epochs.builders(sizes.V, dim).items():
+        yield Row(f"epoch-{encoder}", build, bars[encoder])
 
 
 def _layer_rows(sizes: Sizes) -> Iterator[Row]:

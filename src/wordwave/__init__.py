@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from wordwave.embedding import build_embedding as build_embedding
     from wordwave.embedding.vectors import Vectors as Vectors
     from wordwave.embedding.vectors import read_vectors as read_vectors
+    from wordwave.sklearn import WaveClassifier as WaveClassifier
+    from wordwave.tasks.classifier import TextClassifier as TextClassifier
 
 __version__ = "0.1.0"
 
@@ -27,6 +29,8 @@ _HOMES = {
     "build_embedding": "wordwave.embedding",
     "Vectors": "wordwave.embedding.vectors",
     "read_vectors": "wordwave.embedding.vectors",
+    "WaveClassifier": "wordwave.sklearn",
+    "TextClassifier": "wordwave.tasks.classifier",
 }
 
 __all__ = [*_HOMES, "__version__"]

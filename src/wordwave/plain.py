@@ -40,8 +40,7 @@ def from_plain(kind: type[C], given: Any, *, where: str = "config") -> C:
         elif isinstance(value, list):
             value = tuple(value)
         if not _fits(value, hints[name]):
-            wanted = getattr(hints[name], "__name__", str(hints[name]).replace("typing.", ""))
-            raise ValueError(f"{where}: {name} must be {wanted}, got {value!r}")
+            raise ValueError(f"{where}: {name} must be {_spelled(hints[name])}, got {value!r}")
         values[name] = value
     try:
         return kind(**values)
@@ -62,6 +61,16 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, NoneType if hint is None else hint)
+
+
+def _spelled(hint: Any) -> str:
+    """A type as a user would say it."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_spelled(part) for part in get_args(hint))
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    return "null" if hint is NoneType else getattr(hint, "__name__", str(hint))
 
 
 def dump_yaml(plain: dict[str, Any]) -> str:

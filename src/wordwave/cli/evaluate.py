@@ -73,7 +73,9 @@ def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
     data = classifier.config.data
     if options.data is None:
         parts = load_examples(data)
-        return parts.dev if parts.test is None else parts.test
+        held = parts.dev if parts.test is None else parts.test
+        assert held is not None  # training cuts a dev part
+        return held
     return read_examples(
         options.data, text=options.text or data.text, label=options.label or data.label
     )

@@ -84,9 +84,8 @@ class Search:
     def open(self) -> SharedStudy:
         """The study, new or as it was left."""
         training = self.config.training
-        return SharedStudy(
-            self.folder, self.fixed, seed=training.seed, first_judged=ceil(training.epochs / 5)
-        )
+        first_judged = ceil(training.epochs / 3)  # good settings may be slow to show
+        return SharedStudy(self.folder, self.fixed, seed=training.seed, first_judged=first_judged)
 
 
 def dev_accuracy(config: ClassifyConfig, parts: Parts, trial: Trial) -> float:
@@ -142,8 +141,11 @@ def run_workers(search: Search, n: int) -> Iterator[None]:
         context.Process(target=_worker, args=(search, mistakes), daemon=True) for _ in range(n)
     ]
     try:
+        # Ctrl-C reaches all processes, but it is this one that decides: the others inherit deafness.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         for worker in workers:
             worker.start()
+        signal.signal(signal.SIGINT, before)
         while any(worker.is_alive() for worker in workers) and mistakes.empty():
             yield
             wait([w.sentinel for w in workers if w.is_alive()], timeout=_PAUSE)
@@ -158,9 +160,10 @@ def run_workers(search: Search, n: int) -> Iterator[None]:
 
 
 def _worker(search: Search, mistakes: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the first process decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
+
+    import wordwave.tasks.classify  # noqa: F401 - takes seconds that no trial should count
 
     torch.set_num_threads(1)
     try:

@@ -55,7 +55,7 @@ class Conv1d(nn.Module):
         if self.padding:
             x = F.pad(x, (0, 0, self.padding, self.padding))
         n_windows = x.shape[1] - self.kernel_size + 1
-        # One product of every word with every tap, then sums along the diagonals: nothing is copied.
+        # One product of every word with every tap, then sums along diagonals: no window is copied.
         products = self.weight.times(x, None).unflatten(-1, (-1, self.kernel_size, self.out_dim))
         taps = [p[:, k : k + n_windows] for k, p in enumerate(products.unbind(-2))]
         y = functools.reduce(torch.add, taps).flatten(-2)

@@ -39,7 +39,9 @@ class RememberedBag:
         assert isinstance(first, nn.Linear)
         self.first, self.rest = first, nn.Sequential(*rest)
         self.rows = torch.empty(MOST_ROWS, first.out_features)
-        self.slots = torch.empty(PLACES * model.embedding.vocab_size, dtype=torch.long)  # type: ignore[operator]
+        self.n_words: int = model.embedding.vocab_size  # type: ignore[assignment]
+        self.slots = torch.empty(PLACES * self.n_words, dtype=torch.long)
+        self.n_rows = 0
         self._forget()
 
     @staticmethod
@@ -60,7 +62,7 @@ class RememberedBag:
         places = torch.arange(len(sentences.ids)) - sentences.starts.repeat_interleave(
             sentences.lengths
         )
-        pairs = places * self.model.embedding.vocab_size + sentences.ids  # type: ignore[operator]
+        pairs = places * self.n_words + sentences.ids
         new = pairs[self.slots[pairs] < 0].unique()
         if self.n_rows + len(new) > MOST_ROWS:
             self._forget()
@@ -76,9 +78,10 @@ class RememberedBag:
         return said
 
     def _learn(self, pairs: Tensor) -> None:
-        n_words: int = self.model.embedding.vocab_size  # type: ignore[assignment]
         for block in pairs.split(BLOCK):
-            embedded = self.model.embedding(block % n_words, positions=block // n_words + 1)
+            embedded = self.model.embedding(
+                block % self.n_words, positions=block // self.n_words + 1
+            )
             end = self.n_rows + len(block)
             torch.mm(embedded, self.first.weight.T, out=self.rows[self.n_rows : end])
             self.slots[block] = torch.arange(self.n_rows, end)

@@ -19,6 +19,7 @@ from wordwave.files import write_text, write_whole
 from wordwave.models.classifier import Classifier, count_parameters
 from wordwave.models.remembered import RememberedBag
 from wordwave.plain import dump_yaml, from_plain, read_yaml, to_plain
+from wordwave.tasks.card import CARD
 from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
 from wordwave.tasks.sentences import logits_of
 from wordwave.text.bpe import BpeTokeniser
@@ -32,41 +33,6 @@ CHUNK = 2048
 """Texts read at once."""
 
 FILES = ("config.yaml", "vocab.json", "tokenizer.json", "model.safetensors")
-CARD = """\
----
-{{ card_data }}
----
-
-# A text classifier whose words are waves
-
-It says which of {{ labels | length }} classes a text is of: {{ labels | join(", ") }}.
-
-```python
-from wordwave.tasks.classifier import TextClassifier
-
-classifier = TextClassifier.from_pretrained("{{ repo_id | default("USER/THIS-MODEL") }}")
-classifier.predict(["a text", "another"])
-```
-
-| | |
-|---|---|
-| encoder | {{ model.encoder }} |
-| embedding | {{ model.embedding }}, {{ model.dim }} dimensions |
-| words | {{ "{:,}".format(n_words) }} |
-| parameters | {{ "{:,}".format(n_parameters) }} |
-| trained on | {{ data }} |
-{%- if result %}
-{%- if result.test %}
-| test accuracy | {{ "%.4f" | format(result.test.accuracy) }}, 95% interval \
-{{ "%.4f to %.4f" | format(*result.test.interval) }}, {{ result.test.n }} examples |
-| test macro-F1 | {{ "%.4f" | format(result.test.macro_f1) }} |
-{%- endif %}
-| dev accuracy | {{ "%.4f" | format(result.dev_accuracy) }} |
-{%- endif %}
-
-`model.safetensors` holds the weights, `config.yaml` all settings, `vocab.json` words and classes.
-"""
-"""The page of a model on the hub; `result` is what `wordwave train` leaves in result.json."""
 
 
 class TextClassifier(
@@ -90,6 +56,9 @@ class TextClassifier(
     ) -> None:
         self.model, self.encoder, self.labels, self.config = model, encoder, list(labels), config
         self._bag: RememberedBag | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_bag": None}  # what is remembered can be worked out again
 
     def logits(self, texts: Sequence[str]) -> Tensor:
         """Shape: N texts -> (N, n_classes)"""

@@ -1,0 +1,107 @@
+"""Whole training steps of text classifiers, on generated sentences of the size of MR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.measure import Contender
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ModelConfig
+from wordwave.tasks.sentences import Labelled, SentenceTask
+from wordwave.text.sentences import Sentences
+from wordwave.training.loop import Training
+from wordwave.training.settings import TrainingSettings
+from wordwave.training.task import Step
+
+N_CLASSES, BATCH, LONGEST = 2, 50, 59
+STEPS_AT_ONCE = 10
+"""A contender's turn: batches differ in length, so one step says little."""
+
+
+def sentences_like_mr(n_words: int, n: int = 4000) -> Labelled:
+    """Lengths as in MR (mean 21, longest 59), words by Zipf's law, labels by chance."""
+    lengths = (torch.randn(n) * 9.3 + 21).clamp(2, LONGEST).long()
+    weights = 1 / torch.arange(n_words).float()
+    weights[:2] = 0
+    ids = torch.multinomial(weights, int(lengths.sum()), replacement=True)
+    return Labelled(Sentences(ids, lengths), torch.randint(0, N_CLASSES, (n,)))
+
+
+def ours(name: str, n_words: int, config: ModelConfig) -> Contender:
+    """Steps of the training loop: row-sparse updates and batches of like lengths."""
+    model = Classifier(config, n_words, N_CLASSES, sparse=True)
+    settings = TrainingSettings(epochs=1000, batch_size=BATCH, learning_rate=1e-3)
+    reports = Training(model, SentenceTask(sentences_like_mr(n_words)), settings).run()
+    return Contender(name, lambda: None, partial(_steps, reports))
+
+
+def _steps(reports: Iterator[object]) -> None:
+    done = 0
+    while done < STEPS_AT_ONCE:
+        done += isinstance(next(reports), Step)
+
+
+def dense_and_padded(name: str, n_words: int, config: ModelConfig, **options: object) -> Contender:
+    """The usual way: Adam over whole tables, every sentence as long as the longest."""
+    model = Classifier(config, n_words, N_CLASSES).train()
+    data = sentences_like_mr(n_words)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, **options)
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        while True:
+            for rows in torch.randperm(len(data.sentences)).split(BATCH):
+                ids = data.sentences.padded(rows)
+                yield F.pad(ids, (0, LONGEST - ids.shape[1])), data.targets[rows]
+
+    source = batches()
+
+    def step() -> None:
+        for _ in range(STEPS_AT_ONCE):
+            ids, targets = next(source)
+            optimiser.zero_grad(set_to_none=True)
+            F.cross_entropy(model(ids), targets).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+
+    return Contender(name, lambda: None, step)
+
+
+def fasttext(n_words: int, dim: int) -> list[Contender]:
+    config = ModelConfig(dim=dim, hidden_dim=128, dropout=0.5)
+    return [
+        ours("row-sparse + bucketed", n_words, config),
+        dense_and_padded("dense Adam + padded", n_words, config),
+        dense_and_padded("dense Adam(fused) + padded", n_words, config, fused=True),
+    ]
+
+
+def with_equal_layers(n_words: int, waves: ModelConfig, tpe: ModelConfig) -> list[Contender]:
+    """complex-order and tpe whose layers behind the embedding have as many parameters."""
+    return [ours("complex-order", n_words, waves), ours("tpe", n_words, tpe)]
+
+
+def pairs(dim: int) -> dict[str, tuple[ModelConfig, ModelConfig]]:
+    """A complex weight has two numbers: half the filters, or a width smaller by √2."""
+    narrow = 8 * max(round(256 / 2**0.5 / 8), 1)
+    cnn = partial(ModelConfig, encoder="cnn", dim=dim, hidden_dim=0, dropout=0.5)
+    transformer = partial(ModelConfig, encoder="transformer", n_heads=8, hidden_dim=0, dropout=0.3)
+    return {
+        "cnn": (cnn(n_filters=50), cnn(n_filters=100, embedding="tpe")),
+        "transformer": (
+            transformer(dim=narrow, feed_forward_dim=2 * narrow),
+            transformer(dim=256, feed_forward_dim=512, embedding="tpe"),
+        ),
+    }
+
+
+def builders(n_words: int, dim: int) -> dict[str, Callable[[], list[Contender]]]:
+    """By encoder."""
+    equal = {
+        encoder: partial(with_equal_layers, n_words, *pair) for encoder, pair in pairs(dim).items()
+    }
+    return {"fasttext": partial(fasttext, n_words, dim), **equal}

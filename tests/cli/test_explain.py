@@ -1,0 +1,114 @@
+"""`wordwave explain` as a user meets it."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from wordwave.cli.explain import explain
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ModelConfig
+from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.config import ClassifyConfig
+from wordwave.text.encode import TextEncoder
+from wordwave.text.tokenise import build_tokeniser
+from wordwave.text.vocabulary import Vocabulary
+
+TEXT = "not good but [b] bad $"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Folders of small models: one with waves, one blind to order."""
+    torch.manual_seed(0)
+    vocabulary = Vocabulary.build([["not", "good", "but", "bad"]])
+    folders = {}
+    for embedding in ("complex-order", "none"):
+        config = ModelConfig(embedding=embedding, dim=8, hidden_dim=8)
+        model = Classifier(config, len(vocabulary), 2)
+        encoder = TextEncoder(build_tokeniser("plain"), vocabulary, max_length=config.max_length)
+        folders[embedding] = tmp_path_factory.mktemp(embedding)
+        settings = ClassifyConfig(model=config)
+        TextClassifier(model, encoder, ["p$o$s", "neg"], settings).save(folders[embedding])
+    return folders
+
+
+def run(*arguments):
+    explain([str(argument) for argument in arguments], prog="wordwave explain")
+
+
+def pipe(monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_help_needs_no_torch():
+    check = "import sys; from wordwave.cli import explain, export; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+
+
+def test_a_text_is_told_drawn_and_written(runs, tmp_path, capsys):
+    picture, figures = tmp_path / "new" / "why.png", tmp_path / "why.json"
+    run(runs["complex-order"], TEXT, "--picture", picture, "--json", figures, "--shuffles", "7")
+    said = capsys.readouterr().out
+    assert f"“{TEXT}”" in said and "[ ?" in said and "Shuffled 7 times" in said
+    assert "Most harmful: " in said and f"Written: {picture}" in said.replace("\n", "")
+    (told,) = json.loads(figures.read_text(encoding="utf-8"))
+    assert told["text"] == TEXT and len(told["words"]) == 8 and told["n_shuffles"] == 7
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_blind_to_order_says_so(runs, capsys):
+    run(runs["none"], "not good but bad")
+    said = capsys.readouterr().out
+    assert "another class at 0 of 12" in said and "No move lowers p." in said
+    assert "p changes by 0.000 on average, another class 0 times" in said
+
+
+def test_texts_of_a_pipe_are_numbered(runs, tmp_path, capsys, monkeypatch):
+    pipe(monkeypatch, "not bad\ngood\n")
+    run(runs["none"], "--picture", tmp_path / "why.svg", "--json", tmp_path / "why.json")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"why-1.svg", "why-2.svg", "why.json"}
+    told = json.loads((tmp_path / "why.json").read_text())
+    assert [entry["text"] for entry in told] == ["not bad", "good"]
+    assert "<svg" in (tmp_path / "why-2.svg").read_text()
+
+
+def test_texts_of_a_file_come_from_a_column(runs, tmp_path, capsys):
+    (tmp_path / "texts.csv").write_text("id,review\n1,not bad\n2,good\n")
+    run(runs["none"], "--file", tmp_path / "texts.csv", "--column", "review")
+    said = capsys.readouterr().out
+    assert "“not bad”" in said and "“good”" in said
+
+
+def test_long_texts_say_what_was_left_out(runs, tmp_path, capsys):
+    text = " ".join(["not good but bad"] * 130)
+    run(
+        runs["none"],
+        text,
+        "--most-moves",
+        "100",
+        "--shuffles",
+        "2",
+        "--picture",
+        tmp_path / "a.png",
+    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the model does not see the last 8 words" in said
+    assert "Moves to some places only" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("a text", "--file", "b.txt"), "a text or --file, got both 'a text' and 'b.txt'"),
+        (("a text", "--picture", "why.bmp"), "--picture must end in .png, .svg, .pdf, got"),
+        (("a text", "--shuffles", "-1"), "n_shuffles must be at least 0, got -1"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(runs, arguments, said):
+    with pytest.raises(ValueError, match=said):
+        run(runs["none"], *arguments)

@@ -1,0 +1,42 @@
+"""`wordwave export` as a user meets it."""
+
+import pytest
+
+from wordwave.cli.export import export
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ModelConfig
+from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.config import ClassifyConfig
+from wordwave.text.encode import TextEncoder
+from wordwave.text.tokenise import build_tokeniser
+from wordwave.text.vocabulary import Vocabulary
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A run of a small model."""
+    vocabulary = Vocabulary.build([["not", "good", "but", "bad"]])
+    config = ModelConfig(embedding="none", dim=4, hidden_dim=4, max_length=10)
+    model = Classifier(config, len(vocabulary), 2)
+    encoder = TextEncoder(build_tokeniser("plain"), vocabulary, max_length=10)
+    TextClassifier(model, encoder, ["pos", "neg"], ClassifyConfig(model=config)).save(tmp_path)
+    return tmp_path
+
+
+def test_a_run_becomes_a_file_that_was_checked(folder, capsys):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    export([str(folder)], prog="wordwave export")
+    said = capsys.readouterr()
+    assert "Checked: 21 random sentences, largest difference of a probability" in said.out
+    assert f"Written: {folder / 'model.onnx'}, {folder / 'model.onnx.json'}" in said.out
+    assert said.err == "" and (folder / "model.onnx").stat().st_size > 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [((".", "model.pt"), "must end in .onnx, got 'model.pt'"), (("nowhere",), "is not a run")],
+)
+def test_mistakes_are_told_in_one_line(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        export(list(arguments), prog="wordwave export")
