@@ -3,30 +3,65 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+# Writers made in Rust tell of a full disk in words alone.
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a new file, then put it in the place of `path` in one move.
 
-    A kill, a full disk or an error at any moment leaves the old file as it was.
+    A kill, a full disk or an error at any moment leaves the old file as it was. A link stays a
+    link; a device or a pipe, which has nothing to keep, is written at once.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        write(path)
+        return
+    told, path = path, path.resolve()
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
+        _check_place(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(new)
         with new.open("rb+") as file:
             os.fsync(file.fileno())
         new.chmod(0o666 & ~_umask())  # some writers make their files private
         new.replace(path)
+    except Exception as problem:
+        reason = _os_reason(problem, (new, path, *path.parents))
+        if reason is None:
+            raise
+        raise OSError(f"'{told}' cannot be written: {reason}") from problem
     finally:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):
+            new.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole."""
     write_whole(path, lambda new: new.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise OSError("it is a folder")
+    nearest = next(parent for parent in path.parents if parent.exists())
+    if not nearest.is_dir():
+        raise OSError(f"'{nearest}' is a file, not a folder")
+
+
+def _os_reason(problem: Exception, own: tuple[Path, ...]) -> str | None:
+    """Why the system refused; `None` for a problem of another kind or with another file."""
+    if isinstance(problem, OSError):
+        if problem.filename is not None and Path(problem.filename) not in own:
+            return None
+        return problem.strerror or str(problem)
+    number = _OS_ERROR.search(str(problem))
+    return None if number is None else os.strerror(int(number[1]))
 
 
 def _umask() -> int:

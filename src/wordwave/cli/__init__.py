@@ -16,6 +16,10 @@ VERBS = {
     "train classify": ("wordwave.cli.train", "train a text classifier; the same command goes on"),
     "evaluate": ("wordwave.cli.evaluate", "score a trained model on labelled examples"),
     "predict": ("wordwave.cli.predict", "the classes of texts, from a file or a pipe, as JSON"),
+    "explain": ("wordwave.cli.explain", "why a text has its class, and how order matters to it"),
+    "export": ("wordwave.cli.export", "a trained model as ONNX, checked against onnxruntime"),
+    "search": ("wordwave.cli.search", "search for good settings, by dev accuracy"),
+    "compare": ("wordwave.cli.compare", "encoders × embeddings on one data set, as a table"),
     "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding knows of order"),
 }
 """Each verb is a function of the words after it, named in its module like its last word."""

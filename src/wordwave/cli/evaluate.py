@@ -39,6 +39,7 @@ def evaluate(args: list[str], prog: str) -> None:
     options = tyro.cli(EvaluateOptions, prog=prog, args=args)
     from rich.console import Console
 
+    from wordwave.cli.train import AS_IT_IS
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.classify import class_numbers
@@ -56,23 +57,27 @@ def evaluate(args: list[str], prog: str) -> None:
         f"{examples.name}: {scores.n:,} examples\n"
         f"accuracy {scores.accuracy:.4f}, 95% interval {low:.4f} to {high:.4f}\n"
         f"macro-F1 {scores.macro_f1:.4f}",
-        highlight=False,
+        **AS_IT_IS,
     )
     if n_cut:
-        console.print(f"{n_cut:,} texts were cut to {classifier.encoder.max_length} words")
+        longest = classifier.encoder.max_length
+        console.print(f"{n_cut:,} of {scores.n:,} texts were cut to {longest} words", **AS_IT_IS)
     console.print(confusion_table(scores))
     if options.json is not None:
         write_text(options.json, json.dumps(scores.plain(), indent=2, ensure_ascii=False) + "\n")
-        console.print(f"Written: {options.json}")
+        console.print(f"Written: {options.json}", **AS_IT_IS)
 
 
 def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
-    from wordwave.cli.train import load_examples
     from wordwave.data.tables import read_examples
+    from wordwave.tasks.examples import load_examples
 
     data = classifier.config.data
     if options.data is None:
-        parts = load_examples(data)
+        try:
+            parts = load_examples(data)
+        except FileNotFoundError as problem:
+            raise ValueError(f"{problem}; --data names other examples") from None
         held = parts.dev if parts.test is None else parts.test
         assert held is not None  # training cuts a dev part
         return held
@@ -84,11 +89,12 @@ def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
 def confusion_table(scores: Scores) -> Table:
     """Rows are the true classes, columns the predicted ones."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title="true ↓ predicted →")
     table.add_column("")
     for label in scores.labels:
-        table.add_column(label, justify="right")
+        table.add_column(Text(label), justify="right")
     for label, row in zip(scores.labels, scores.confusion, strict=True):
-        table.add_row(label, *(f"{n:,}" if n else "·" for n in row))
+        table.add_row(Text(label), *(f"{n:,}" if n else "·" for n in row))
     return table

@@ -115,7 +115,8 @@ def words_table(explanation: Explanation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(caption=f"p = P({explanation.label}); ? marks words unknown to the model")
+    caption = f"p = P({explanation.label}); ? marks words unknown to the model"
+    table = Table(caption=Text(caption, style="dim italic"))
     table.add_column("word", overflow="fold")
     size = "ampli-\ntude" if explanation.amplitude_is == "mean |amplitude|" else "vector\nnorm"
     for name in (size, "\nδ", "import-\nance", "swap\nnext", "moved\nmean", "\nmax", "\nat"):

@@ -66,10 +66,13 @@ def predict(args: list[str], prog: str) -> None:
 def answers(
     classifier: TextClassifier, parts: Iterable[list[str]], *, quiet: bool = False
 ) -> Iterator[str]:
-    """JSON lines, several at once, for each part of the texts."""
+    """JSON lines, several at once, for each part of the texts; in the end it says what was cut."""
+    n = n_cut = 0
     labels = [json.dumps(label, ensure_ascii=False) for label in classifier.labels]
     for texts in parts:
-        probabilities = classifier.probabilities(texts)
+        logits, cut = classifier.read(texts)
+        probabilities = logits.softmax(-1)
+        n, n_cut = n + len(texts), n_cut + cut
         best = probabilities.argmax(-1).tolist()
         told = []
         for text, row, i in zip(texts, probabilities.tolist(), best, strict=True):
@@ -79,6 +82,9 @@ def answers(
                 line += f', "probabilities": {{{each}}}, "text": {json.dumps(text)}'
             told.append(line + "}\n")
         yield "".join(told)
+    if n_cut:
+        longest = classifier.encoder.max_length
+        print(f"{n_cut:,} of {n:,} texts were cut to {longest} words", file=sys.stderr)
 
 
 def _write(lines: Iterable[str], path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from wordwave.cli.train import _defaults, load_examples
+from wordwave.cli.train import _defaults
 from wordwave.experiments.pools import PoolName
 from wordwave.tasks.config import ClassifyConfig
+from wordwave.tasks.examples import load_examples
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 class SearchOptions(ClassifyConfig):
     """Search for good settings: trials draw some from a pool and are judged on dev examples.
 
-    The test part is not read. The same command goes on where it stopped, also on several machines
-    at once with a folder that they share; more --trials add to those that are there. The settings
-    below that the pool varies do not count.
+    No trial sees the test part. The same command goes on where it stopped, or joins in where it
+    runs; more --trials add to those that are there. The settings below that the pool varies do not
+    count.
     """
 
-    config: Path | None = None
-    """A YAML file with any of the settings below (the config.yaml of a run is one); flags count
-    more."""
+    config: str | None = None
+    """A YAML file with any of the settings below (the config.yaml of a run is one), or a recipe
+    that comes along: fasttext, cnn, lstm, transformer. Flags count more."""
     pool: PoolName = "paper"
     """paper: batch size, learning rate, weight decay, hidden units and filters of the paper; wide:
     more values, also of dropout, read-out and whatever else the encoder and embedding use."""

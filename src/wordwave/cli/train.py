@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tyro
 
+from wordwave.cli.options import parsed
 from wordwave.plain import from_plain, read_yaml
+from wordwave.recipes import read_recipe
 from wordwave.tasks.config import ClassifyConfig
+from wordwave.tasks.examples import load_examples
 
-if TYPE_CHECKING:
-    from wordwave.data.splits import Parts
-    from wordwave.data.tables import Examples
-    from wordwave.tasks.config import DataSettings
+AS_IT_IS: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class ClassifyOptions(ClassifyConfig):
     machines: accelerate launch -m wordwave train classify …
     """
 
-    config: Path | None = None
-    """A YAML file with any of the settings below (the config.yaml of a run is one); flags count
-    more."""
+    config: str | None = None
+    """A YAML file with any of the settings below (the config.yaml of a run is one), or a recipe
+    that comes along: fasttext, cnn, lstm, transformer. Flags count more."""
     out: Path | None = None
     """The run folder; by default runs/DATA-ENCODER-EMBEDDING."""
     save_every: float = 60.0
@@ -39,13 +39,15 @@ class ClassifyOptions(ClassifyConfig):
 
 def classify(args: list[str], prog: str) -> None:
     """`wordwave train classify`"""
-    options = tyro.cli(
+    options = parsed(
         ClassifyOptions,
-        prog=prog,
-        args=args,
+        args,
+        prog,
         default=_defaults(args),
         config=(tyro.conf.OmitArgPrefixes,),
     )
+    if options.threads < 1:
+        raise ValueError(f"threads must be at least 1, got {options.threads}")
     config = ClassifyConfig(options.data, options.text, options.model, options.training)
     folder = options.out or default_folder(config)
     import torch
@@ -62,12 +64,12 @@ def classify(args: list[str], prog: str) -> None:
     check_same(config, folder)
     result = finished(folder)
     if result is not None:
-        console.print(f"{folder} is finished already.")
+        console.print(f"{folder} is finished already.", **AS_IT_IS)
         show_result(result, folder, console)
         return
     prepared = prepare(config, load_examples(config.data))
     for note in prepared.notes:
-        console.print(note, highlight=False)
+        console.print(note, **AS_IT_IS)
     try:
         with training_bar(config.training.epochs, console) as watch:
             result = train(
@@ -80,47 +82,36 @@ def classify(args: list[str], prog: str) -> None:
             )
     except Stopped:
         raise Stopped(f"stopped and saved in '{folder}'; the same command goes on") from None
+    except OSError as problem:
+        raise OSError(f"{problem}; mend that, and the same command goes on") from problem
     show_result(result, folder, console)
 
 
 def _defaults(args: list[str]) -> ClassifyOptions:
     """What the options are if no flag says otherwise: those of --config FILE, or the usual ones."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config", type=Path)
-    path = parser.parse_known_args(args)[0].config
-    if path is None:
+    parser.add_argument("--config", nargs="?")  # without a value, tyro says what is missing
+    given = parser.parse_known_args(args)[0].config
+    if given is None:
         return ClassifyOptions()
-    if not path.is_file():
+    path = Path(given)
+    if path.is_file():
+        plain = {k: v for k, v in read_yaml(path).items() if k != "version"}
+        task = plain.pop("task", "classify")
+        if task != "classify":
+            raise ValueError(f"'{path}' is a config of {task!r}, wanted one of 'classify'")
+        config = from_plain(ClassifyConfig, plain, where=f"'{path}'")
+    elif path.suffix or len(path.parts) > 1:
         raise ValueError(f"there is no config file '{path}'")
-    plain = {k: v for k, v in read_yaml(path).items() if k not in ("task", "version")}
-    config = from_plain(ClassifyConfig, plain, where=f"'{path}'")
-    return ClassifyOptions(config.data, config.text, config.model, config.training, config=path)
+    else:
+        config = read_recipe(given)
+    return ClassifyOptions(config.data, config.text, config.model, config.training, config=given)
 
 
 def default_folder(config: ClassifyConfig) -> Path:
     """runs/DATA-ENCODER-EMBEDDING"""
     data = Path(config.data.data).name.split(".")[0]
     return Path("runs") / f"{data}-{config.model.encoder}-{config.model.embedding}"
-
-
-def load_examples(data: DataSettings) -> Parts:
-    """Training, dev and test examples: a data set by name, or files of one's own."""
-    from wordwave.data.catalogue import CATALOGUE
-    from wordwave.data.splits import Parts, cut_dev, load_parts
-    from wordwave.data.tables import read_examples
-
-    if data.data in CATALOGUE:
-        if data.dev or data.test:
-            raise ValueError(f"--dev and --test go with files of your own, not with {data.data!r}")
-        return load_parts(data.data, fold=data.fold)
-
-    def read(file: str) -> Examples:
-        return read_examples(file, text=data.text, label=data.label)
-
-    train, test = read(data.data), read(data.test) if data.test else None
-    if data.dev:
-        return Parts(train, read(data.dev), test)
-    return Parts(*cut_dev(train), test)
 
 
 def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
@@ -138,4 +129,4 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     )
     lines.append(f"Written: {folder}")
     lines.append(f'Next: echo "a text" | wordwave predict {folder}')
-    console.print("\n".join(lines), highlight=False, soft_wrap=True)
+    console.print("\n".join(lines), **AS_IT_IS)

@@ -110,7 +110,10 @@ class WaveEmbedding(nn.Module):
                 self.frequency.weight,
                 None if self.phase is None else self.phase.weight,
                 position,
-                short=positions is None and ids.shape[-1] <= SHORT,
+                short=positions is None
+                and ids.shape[-1] <= SHORT
+                or not torch.is_grad_enabled()
+                and _all_near(position),
                 padding_idx=self.padding_idx,
                 sparse=self.sparse,
             )
@@ -192,6 +195,14 @@ class WaveEmbedding(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.vocab_size}, {self.dim}, padding_idx={self.padding_idx}"
+
+
+def _all_near(position: Tensor) -> bool:
+    """Whether float32 is exact enough for every angle."""
+    if position.numel() == 0:
+        return True
+    low, high = torch.aminmax(position)
+    return -SHORT <= float(low) and float(high) <= SHORT
 
 
 def _check_vectors(vectors: Tensor, shape: torch.Size) -> Tensor:

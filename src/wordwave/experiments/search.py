@@ -114,7 +114,7 @@ def work(search: Search) -> None:
     from optuna import TrialPruned
     from optuna.trial import TrialState
 
-    shared, space = search.open(), _space(search.varied)
+    shared, space = search.open(), space_of(search.varied)
     with alive(search.folder) as worker:
         while len(shared.finished()) < search.total:
             trial = shared.claim(space, search.total, worker)
@@ -141,7 +141,7 @@ def run_workers(search: Search, n: int) -> Iterator[None]:
         context.Process(target=_worker, args=(search, mistakes), daemon=True) for _ in range(n)
     ]
     try:
-        # Ctrl-C reaches all processes, but it is this one that decides: the others inherit deafness.
+        # Ctrl-C reaches all processes, but this one decides: the others are born deaf to it.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         for worker in workers:
             worker.start()
@@ -161,9 +161,10 @@ def run_workers(search: Search, n: int) -> Iterator[None]:
 
 def _worker(search: Search, mistakes: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    import accelerate  # noqa: F401 - takes seconds that no trial should count
     import torch
 
-    import wordwave.tasks.classify  # noqa: F401 - takes seconds that no trial should count
+    import wordwave.tasks.classify  # noqa: F401
 
     torch.set_num_threads(1)
     try:
@@ -179,7 +180,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _space(settings: tuple[Setting, ...]) -> dict[str, Any]:
+def space_of(settings: tuple[Setting, ...]) -> dict[str, Any]:
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     return {

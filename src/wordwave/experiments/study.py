@@ -52,22 +52,19 @@ class SharedStudy:
         path = folder / JOURNAL
         with writing:
             _mend(path)
+        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=writing))
+        pruner = optuna.pruners.MedianPruner(n_warmup_steps=first_judged)
 
         def begin() -> Any:
             return optuna.create_study(
-                storage=storage,
-                study_name=_NAME,
-                direction="maximize",
-                pruner=optuna.pruners.MedianPruner(n_warmup_steps=first_judged),
-                load_if_exists=True,
+                storage=storage, study_name=_NAME, direction="maximize", pruner=pruner
             )
 
-        try:
-            storage = JournalStorage(JournalFileBackend(str(path), lock_obj=writing))
-        except (KeyError, TypeError, json.JSONDecodeError) as problem:
-            raise ValueError(f"'{path}' is not a journal of optuna") from problem
         with self._claiming:
-            self.study = begin()
+            if _NAME in optuna.get_all_study_names(storage):
+                self.study = optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
+            else:
+                self.study = begin()
             there = self.study.user_attrs.get("settings")
             if there not in (None, settings) and not self._held():
                 optuna.delete_study(study_name=_NAME, storage=storage)  # nothing would be lost
@@ -174,9 +171,15 @@ def _sign(folder: Path, worker: str) -> Path:
 def _mend(journal: Path) -> None:
     """Cut off a last line that a full disk or a power cut left half written."""
     text = journal.read_bytes() if journal.exists() else b""
-    if text and not text.endswith(b"\n"):
+    whole = text[: text.rfind(b"\n") + 1]
+    try:
+        for line in whole.splitlines():
+            json.loads(line)["op_code"]
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ValueError(f"'{journal}' is not a journal of optuna") from problem
+    if whole != text:
         with journal.open("rb+") as file:
-            file.truncate(text.rfind(b"\n") + 1)
+            file.truncate(len(whole))
 
 
 def _check_same(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:

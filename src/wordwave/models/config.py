@@ -77,3 +77,12 @@ class ModelConfig:
                 f"embedding {self.embedding!r} acts inside attention and needs the encoder "
                 f"'transformer', got {self.encoder!r}"
             )
+        for name in ("dim", "n_filters", "n_layers", "n_heads", "feed_forward_dim", "max_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.hidden_dim < 0:
+            raise ValueError(f"hidden_dim must be at least 0, got {self.hidden_dim}")
+        if not self.widths or min(self.widths) < 1:
+            raise ValueError(f"widths must be one or more of at least 1, got {self.widths}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")

@@ -18,6 +18,8 @@ PLACES = 128
 """Sentences with more words are not read here."""
 MOST_ROWS = 1 << 17
 """Pairs remembered at most; when there are more, all are forgotten."""
+NEVER, MET = -1, -2
+"""Instead of a row: a pair that has not been met, or once; at the second time it is remembered."""
 BLOCK = 512
 """Pairs worked out at once: few enough to stay in the cache of the processor."""
 
@@ -52,23 +54,28 @@ class RememberedBag:
 
     def reads(self, sentences: Sentences) -> bool:
         """Whether these sentences are short and few enough."""
-        return int(sentences.lengths.max()) <= PLACES and len(sentences.ids) <= MOST_ROWS
+        return int(sentences.lengths.max()) <= PLACES and len(sentences.ids) < MOST_ROWS
 
     @torch.no_grad()
     def logits(self, sentences: Sentences) -> Tensor:
         """Shape: N sentences that it `reads` -> (N, n_classes)"""
         if self._weights() != self.weights:  # trained on since
             self._forget()
-        places = torch.arange(len(sentences.ids)) - sentences.starts.repeat_interleave(
-            sentences.lengths
-        )
+        owner = torch.arange(len(sentences)).repeat_interleave(sentences.lengths)
+        places = torch.arange(len(owner)) - sentences.starts[owner]
         pairs = places * self.n_words + sentences.ids
-        new = pairs[self.slots[pairs] < 0].unique()
-        if self.n_rows + len(new) > MOST_ROWS:
+        if self.n_rows + int((self.slots[pairs] < 0).sum()) > MOST_ROWS:
             self._forget()
-            new = pairs.unique()
-        self._learn(new)
-        sums = F.embedding_bag(self.slots[pairs], self.rows, sentences.starts, mode="sum")
+        tokens = (self.slots[pairs] < 0).nonzero().squeeze(1)
+        new, which, counts = pairs[tokens].unique(return_inverse=True, return_counts=True)
+        again = (counts > 1) | (self.slots[new] == MET)
+        self._learn(new[again])
+        self.slots[new[~again]] = MET
+        sums = F.embedding_bag(
+            self.slots[pairs].clamp(min=0), self.rows, sentences.starts, mode="sum"
+        )
+        token_of = tokens.new_empty(len(new)).scatter_(0, which, tokens)
+        sums += self._at_first_sight(new[~again], owner[token_of[~again]], len(sentences))
         if self.model.config.pooling == "mean":
             sums /= sentences.lengths.unsqueeze(1)
         was_training = self.model.training
@@ -77,19 +84,34 @@ class RememberedBag:
         self.model.train(was_training)
         return said
 
+    def _at_first_sight(self, pairs: Tensor, owner: Tensor, n: int) -> Tensor:
+        """What pairs add to the sentences they are of; most will not come again.
+
+        Shape: pairs (k,), owner (k,) -> (n, first layer)
+        """
+        sums = torch.zeros(n, self.first.in_features)
+        for block, rows in zip(pairs.split(BLOCK), owner.split(BLOCK), strict=True):
+            sums.index_add_(0, rows, self._embedded(block))
+        return sums @ self.first.weight.T
+
     def _learn(self, pairs: Tensor) -> None:
         for block in pairs.split(BLOCK):
-            embedded = self.model.embedding(
-                block % self.n_words, positions=block // self.n_words + 1
-            )
             end = self.n_rows + len(block)
-            torch.mm(embedded, self.first.weight.T, out=self.rows[self.n_rows : end])
+            rows = self.rows[self.n_rows : end]
+            torch.mm(self._embedded(block), self.first.weight.T, out=rows)
             self.slots[block] = torch.arange(self.n_rows, end)
             self.n_rows = end
 
+    def _embedded(self, pairs: Tensor) -> Tensor:
+        embedded: Tensor = self.model.embedding(
+            pairs % self.n_words, positions=pairs // self.n_words + 1
+        )
+        return embedded
+
     def _forget(self) -> None:
-        self.slots.fill_(-1)
-        self.n_rows = 0
+        self.slots.fill_(NEVER)
+        self.rows[0] = 0  # of what is not remembered
+        self.n_rows = 1
         self.weights = self._weights()
 
     def _weights(self) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
+from reprlib import repr as clipped
 from typing import Any, TypeVar
 
 import torch
@@ -24,6 +25,7 @@ from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
 from wordwave.tasks.sentences import logits_of
 from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.encode import TextEncoder
+from wordwave.text.sentences import Sentences
 from wordwave.text.tokenise import build_tokeniser
 from wordwave.text.vocabulary import Vocabulary
 
@@ -62,11 +64,21 @@ class TextClassifier(
 
     def logits(self, texts: Sequence[str]) -> Tensor:
         """Shape: N texts -> (N, n_classes)"""
-        parts = [self._logits(texts[i : i + CHUNK]) for i in range(0, len(texts), CHUNK)]
-        return torch.cat(parts) if parts else torch.zeros(0, len(self.labels))
+        return self.read(texts)[0]
 
-    def _logits(self, texts: Sequence[str]) -> Tensor:
-        sentences, _ = self.encoder.encode(texts)
+    def read(self, texts: Sequence[str]) -> tuple[Tensor, int]:
+        """Logits, and how many texts were cut to the greatest length.
+
+        Shape: N texts -> (N, n_classes)
+        """
+        parts, n_cut = [torch.zeros(0, len(self.labels))], 0
+        for i in range(0, len(texts), CHUNK):
+            sentences, cut = self.encoder.encode(texts[i : i + CHUNK])
+            parts.append(self._logits(sentences))
+            n_cut += cut
+        return torch.cat(parts), n_cut
+
+    def _logits(self, sentences: Sentences) -> Tensor:
         if self._bag is None and RememberedBag.serves(self.model):
             self._bag = RememberedBag(self.model)
         if self._bag is not None and self._bag.reads(sentences):
@@ -113,8 +125,8 @@ class TextClassifier(
             raise ValueError(f"'{folder}' holds no trained model yet: train it first")
         try:
             told = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-            vocabulary, labels = Vocabulary.from_dict(told), list(told["labels"])
-        except (OSError, ValueError, KeyError, TypeError) as problem:
+            vocabulary, labels = Vocabulary.from_dict(told), _names(told.get("labels"))
+        except (OSError, ValueError) as problem:
             raise ValueError(f"'{folder / 'vocab.json'}' is not a vocabulary: {problem}") from None
         kind = config.text.tokeniser
         file = folder / "tokenizer.json" if kind == "bpe" else None
@@ -172,6 +184,14 @@ def _without_folders(config: ClassifyConfig) -> ClassifyConfig:
     return replace(
         config, data=bare(config.data, "data", "dev", "test"), text=bare(config.text, "vectors")
     )
+
+
+def _names(labels: Any) -> list[str]:
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError(f"labels must be a list of strings, got {clipped(labels)}")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"labels must differ, got {clipped(labels)}")
+    return labels
 
 
 def read_run(folder: Path) -> ClassifyConfig:

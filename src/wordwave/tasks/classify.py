@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import repr as clipped
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
     labels = sorted(set(parts.train.labels))
     if len(labels) < 2:
         raise ValueError(
-            f"{parts.train.name} must have two classes or more, got only {', '.join(labels)!r}"
+            f"{parts.train.name} must have two classes or more, got only {clipped(labels[0])}"
         )
     settings = config.text
     tokeniser = _tokeniser(settings, parts.train.texts)
@@ -95,6 +96,12 @@ def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
         return Labelled(sentences, class_numbers(part.labels, labels, part.name))
 
     train = labelled(parts.train)
+    longest, reach = int(train.sentences.lengths.max()), config.training.random_positions
+    if reach and reach < longest:
+        raise ValueError(
+            f"random_positions must be 0 or at least {longest}, the words of the longest text, "
+            f"got {reach}"
+        )
     dev = None if parts.dev is None else labelled(parts.dev)
     test = None if parts.test is None else labelled(parts.test)
     task = SentenceTask(train, dev, word_dropout=config.training.word_dropout)
@@ -108,8 +115,8 @@ def class_numbers(given: Iterable[str], labels: Sequence[str], name: str) -> Ten
         return torch.tensor([number[label] for label in given], dtype=torch.long)
     except KeyError as problem:
         raise ValueError(
-            f"{name} has the label {problem.args[0]!r}, which training does not have; "
-            f"known: {', '.join(labels[:20])}"
+            f"{name} has the label {clipped(problem.args[0])}, which training does not have; "
+            f"known: {', '.join(map(clipped, labels[:20]))}"
         ) from None
 
 
@@ -149,17 +156,29 @@ def train(
 def finished(folder: Path) -> dict[str, Any] | None:
     """The figures of a finished run, `None` for one under way."""
     path = folder / "result.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise ValueError(
+            f"'{path}' is not the result of a run ({problem}); remove it to train anew"
+        ) from None
+    return result
 
 
 def check_same(config: ClassifyConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with other settings."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"'{folder}' is a file, not the folder of a run: choose another --out")
     if not (folder / "config.yaml").exists():
         return
     there, here = to_plain(read_run(folder)), to_plain(config)
+    if config.text.vectors is not None:
+        here["model"]["dim"] = there["model"]["dim"]  # the vectors set the width
     for part, settings in here.items():
         for name, value in settings.items():
-            if there[part][name] != value and (part, name) != ("model", "dim"):
+            if there[part][name] != value:
                 raise ValueError(
                     f"'{folder}' holds a run with {name} {there[part][name]!r}, here it is "
                     f"{value!r}: choose another --out, or remove that folder"

@@ -52,6 +52,13 @@ class TextSettings:
     extra_words: int = 100_000
     """Most words that have a pretrained vector but are not in the training texts."""
 
+    def __post_init__(self) -> None:
+        least = {"bpe_size": 256, "min_count": 1, "max_vocabulary": 1, "extra_words": 0}
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise ValueError(f"{name} must be at least {lowest}, got {value}")
+
 
 @dataclass(frozen=True)
 class ClassifyConfig:

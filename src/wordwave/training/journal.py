@@ -32,8 +32,11 @@ class Journal:
 
     def write(self, step: int, **figures: float | bool | None) -> None:
         """Add one record."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **figures}) + "\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **figures}) + "\n")
+        except OSError as problem:
+            raise OSError(f"'{self.path}' cannot be written: {problem.strerror}") from problem
         if self.board is not None:
             for name, value in figures.items():
                 if value is not None:

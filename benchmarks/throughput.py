@@ -1,0 +1,156 @@
+"""`python -m benchmarks.throughput`: whole classifiers side by side, from texts to classes.
+
+FastText with waves, fastText itself, and TF-IDF of words and bigrams with logistic regression, on
+the same texts and one core: how fast each trains and predicts, and how well. Needs the data home.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from wordwave.data.splits import Parts, load_parts
+from wordwave.data.tables import Examples
+from wordwave.recipes import read_recipe
+from wordwave.tasks.classify import prepare
+from wordwave.tasks.config import DataSettings
+from wordwave.training.loop import Training
+
+RECORDS = Path(__file__).parents[1] / "results" / "throughput.jsonl"
+Predict = Callable[[list[str]], list[str]]
+Train = Callable[[Parts], tuple[Predict, int]]
+"""Gives a predictor and how many times it read the training texts."""
+
+
+def waves(parts: Parts) -> tuple[Predict, int]:
+    recipe = read_recipe("fasttext")
+    config = replace(recipe, data=DataSettings(data="(in memory)"))
+    prepared = prepare(config, parts)
+    training = Training(prepared.classifier.model, prepared.task, config.training)
+    for _ in training.run():
+        pass
+    return prepared.classifier.predict, training.progress.epoch
+
+
+def fasttext(parts: Parts) -> tuple[Predict, int]:
+    import fasttext as library
+
+    epochs = 25
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        examples = list(zip(parts.train.texts, parts.train.labels, strict=True))
+        random.Random(0).shuffle(examples)  # it takes them as they come, all of one class at first
+        for text, label in examples:
+            file.write(f"__label__{label} {text.lower()}\n")
+        file.flush()
+        model = library.train_supervised(
+            file.name, wordNgrams=2, epoch=epochs, lr=0.5, dim=100, thread=1, verbose=0
+        )
+
+    def predict(texts: list[str]) -> list[str]:
+        said, _ = model.predict([text.lower() for text in texts])
+        return [labels[0].removeprefix("__label__") for labels in said]
+
+    return predict, epochs
+
+
+def tfidf(parts: Parts) -> tuple[Predict, int]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    words = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True)
+    model = make_pipeline(words, LogisticRegression(C=10, max_iter=1000))
+    model.fit(parts.train.texts, parts.train.labels)
+    return lambda texts: list(model.predict(texts)), 1
+
+
+CONTENDERS: dict[str, Train] = {
+    "FastText, complex-order": waves,
+    "fastText, bigrams": fasttext,
+    "TF-IDF bigrams + logistic regression": tfidf,
+}
+
+
+def measured(name: str, train: Train, data: str, parts: Parts, fresh: list[str]) -> dict[str, Any]:
+    """`fresh` are distinct texts; read a second time, what can be remembered is."""
+    start = time.process_time()
+    predict, epochs = train(parts)
+    training = time.process_time() - start
+    test = parts.test
+    assert test is not None
+    right = sum(a == b for a, b in zip(predict(test.texts), test.labels, strict=True))
+    first, second = (_seconds(lambda: predict(fresh)) for _ in range(2))
+    return {
+        "contender": name,
+        "data": data,
+        "test_accuracy": right / len(test),
+        "training_seconds": round(training, 2),
+        "trained_sentences_per_second": round(epochs * len(parts.train) / training),
+        "predicted_sentences_per_second": round(len(fresh) / first),
+        "predicted_again_per_second": round(len(fresh) / second),
+        "n_predicted": len(fresh),
+        "torch": torch.__version__,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=__doc__)
+    parser.add_argument("--data", nargs="+", default=["trec", "mr"], help="data sets by name")
+    parser.add_argument("--output", type=Path, default=RECORDS, help="file of records")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    records = []
+    table = Table(box=box.SIMPLE_HEAD, title="one core; sentences a second")
+    for column in ("data", "contender", "test accuracy", "trains", "predicts", "again"):
+        table.add_column(column, justify="left" if column in ("data", "contender") else "right")
+    for data in options.data:
+        parts = load_parts(data)
+        fresh = list(dict.fromkeys(_texts(parts)))
+        for name, train in CONTENDERS.items():
+            record = measured(name, train, data, parts, fresh)
+            records.append(record)
+            table.add_row(
+                data,
+                name,
+                f"{record['test_accuracy']:.4f}",
+                f"{record['trained_sentences_per_second']:,}",
+                f"{record['predicted_sentences_per_second']:,}",
+                f"{record['predicted_again_per_second']:,}",
+            )
+    Console().print(table)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text("".join(json.dumps(r) + "\n" for r in records))
+    return 0
+
+
+def _texts(parts: Parts) -> list[str]:
+    held: list[Examples | None] = [parts.train, parts.dev, parts.test]
+    return [text for part in held if part is not None for text in part.texts]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

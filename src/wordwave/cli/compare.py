@@ -1,0 +1,88 @@
+"""`wordwave compare`: which encoder and embedding is best on a data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, EmbeddingKind, EncoderKind
+from wordwave.tasks.config import DataSettings
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """Train and score encoders × embeddings × seeds on one data set.
+
+    All embeddings under an encoder share that encoder's recipe. Dev selects, the test part is
+    scored once. Results are appended as they come: the same command goes on.
+    """
+
+    encoders: tuple[EncoderKind, ...] = ENCODERS
+    """Encoders to train."""
+    embeddings: tuple[EmbeddingKind, ...] = PAPER_EMBEDDINGS
+    """Embeddings to put under them; rope and alibi go with the transformer only."""
+    seeds: int = 1
+    """Repetitions, with seeds 0, 1, …"""
+    recipes: Path | None = None
+    """A folder with ENCODER.yaml for each encoder; by default the recipes that come along."""
+    vectors: str | None = None
+    """Pretrained vectors in the place of those of the recipes; "none" for none."""
+    out: Path = Path("out/compare")
+    """Folder for records and tables."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    report_only: bool = False
+    """Train nothing; report what is there."""
+    data: Annotated[DataSettings, tyro.conf.OmitArgPrefixes] = field(default_factory=DataSettings)
+
+
+def compare(args: list[str], prog: str) -> None:
+    """`wordwave compare`"""
+    options = tyro.cli(CompareOptions, prog=prog, args=args, config=(tyro.conf.OmitArgPrefixes,))
+    from rich.console import Console
+
+    from wordwave.cli.progress import tracked
+    from wordwave.experiments.comparison import KEY, Comparison, trials
+    from wordwave.experiments.comparison_report import table, write_tables
+    from wordwave.experiments.parallel import run_missing
+    from wordwave.experiments.store import Store
+    from wordwave.recipes import read_recipe
+    from wordwave.tasks.examples import load_examples
+
+    for name in ("seeds", "jobs"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
+    if load_examples(options.data).test is None:
+        raise ValueError(f"'{options.data.data}' has no test part to compare on: give --test FILE")
+    recipes = {encoder: read_recipe(encoder, options.recipes) for encoder in options.encoders}
+    if options.vectors is not None:
+        vectors = None if options.vectors == "none" else options.vectors
+        recipes = {
+            encoder: replace(recipe, text=replace(recipe.text, vectors=vectors))
+            for encoder, recipe in recipes.items()
+        }
+    comparison = Comparison(options.data, recipes)
+    wanted = trials(options.encoders, options.embeddings, options.seeds)
+    if not wanted:
+        raise ValueError("nothing to train: these encoders and embeddings do not combine")
+    store = Store(options.out / "records.jsonl", KEY)
+    keys = {store.key_of(comparison.key(trial)) for trial in wanted}
+    n_missing = len(keys - store.done())
+    console = Console()
+    if n_missing and not options.report_only:
+        results = run_missing(
+            wanted, comparison.run, store, key=comparison.key, n_jobs=options.jobs
+        )
+        for _ in tracked(results, n_missing, "trainings", console):
+            pass
+    records = [r for r in store.records() if store.key_of(r) in keys]
+    if not records:
+        raise ValueError(f"'{store.path}' holds none of these trainings; leave --report-only out")
+    records.sort(key=lambda r: (ENCODERS.index(r["encoder"]), r["seed"]))
+    title = f"Accuracy on {Path(options.data.data).name}"
+    console.print(table(records, title))
+    written = write_tables(records, options.out, title)
+    console.print("Written: " + ", ".join(str(p) for p in (store.path, *written)))

@@ -1,0 +1,40 @@
+"""Flags to options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from io import StringIO
+from traceback import walk_tb
+from typing import Any, TypeVar
+
+import tyro
+
+T = TypeVar("T")
+
+
+def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
+    """The options that the flags say.
+
+    Settings that refuse a value or do not go together are a `ValueError` here as elsewhere, which
+    tyro would draw a box around; what else is wrong with the flags, tyro explains.
+    """
+    explained = StringIO()
+    try:
+        with redirect_stderr(explained):
+            return tyro.cli(kind, prog=prog, args=args, **more)
+    except SystemExit as end:
+        problem = end.__context__
+        while problem is not None:
+            if isinstance(problem, ValueError) and _is_refusal(problem):
+                raise problem from None
+            problem = problem.__context__
+        sys.stderr.write(explained.getvalue())
+        raise
+
+
+def _is_refusal(problem: ValueError) -> bool:
+    """Whether it was a check of the settings themselves."""
+    frames = [frame.f_code.co_name for frame, _ in walk_tb(problem.__traceback__)]
+    return frames[-1:] == ["__post_init__"]

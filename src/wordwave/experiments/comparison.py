@@ -1,0 +1,115 @@
+"""Encoders × embeddings on one data set, under the same settings for every embedding.
+
+Selection sees the dev part only; the test part is scored once, with the weights that dev selected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from wordwave.models.config import IN_ATTENTION, EmbeddingKind, EncoderKind
+from wordwave.plain import to_plain
+from wordwave.tasks.config import ClassifyConfig, DataSettings
+
+if TYPE_CHECKING:
+    from wordwave.experiments.store import Record
+
+KEY = ("encoder", "embedding", "seed", "config")
+"""What makes a trial's record; `config` holds all settings."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training."""
+
+    encoder: EncoderKind
+    embedding: EmbeddingKind
+    seed: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What every trial has in common.
+
+    Args:
+        data: what is learnt from and scored on.
+        recipes: the settings of each encoder, the same for all embeddings.
+    """
+
+    data: DataSettings
+    recipes: Mapping[EncoderKind, ClassifyConfig]
+
+    def config(self, trial: Trial) -> ClassifyConfig:
+        """The settings of a trial."""
+        recipe = self.recipes[trial.encoder]
+        return replace(
+            recipe,
+            data=self.data,
+            model=replace(recipe.model, encoder=trial.encoder, embedding=trial.embedding),
+            training=replace(recipe.training, seed=trial.seed),
+        )
+
+    def key(self, trial: Trial) -> Record:
+        """What identifies a trial's record."""
+        return {
+            "encoder": trial.encoder,
+            "embedding": trial.embedding,
+            "seed": trial.seed,
+            "config": to_plain(self.config(trial)),
+        }
+
+    def run(self, trial: Trial) -> Record:
+        """Train, select by dev, score on test, and time predictions; on one thread."""
+        import torch
+
+        from wordwave.models.classifier import count_parameters
+        from wordwave.tasks.classify import evaluate, prepare
+        from wordwave.tasks.examples import load_examples
+        from wordwave.training.loop import Training
+
+        torch.set_num_threads(1)
+        config = self.config(trial)
+        parts = load_examples(config.data)
+        if parts.test is None:
+            raise ValueError(f"{config.data.data} has no test part to compare on: give --test")
+        prepared = prepare(config, parts)
+        assert prepared.test is not None
+        training = Training(prepared.classifier.model, prepared.task, config.training)
+        start = time.process_time()
+        for _ in training.run():
+            pass
+        seconds = time.process_time() - start
+        progress = training.progress
+        scores = evaluate(prepared.classifier, prepared.test)
+        start = time.process_time()
+        prepared.classifier.predict(parts.train.texts)
+        predicting = time.process_time() - start
+        return {
+            **self.key(trial),
+            "test_accuracy": scores.accuracy,
+            "test_macro_f1": scores.macro_f1,
+            "dev_accuracy": progress.best_score,
+            "best_epoch": progress.best_epoch,
+            "epochs": progress.epoch,
+            "parameters": count_parameters(prepared.classifier.model),
+            "epoch_seconds": round(seconds / progress.epoch, 3),
+            "words_per_second": round(progress.n_words / seconds),
+            "predictions_per_second": round(len(parts.train.texts) / predicting),
+            "torch": torch.__version__,
+        }
+
+
+def trials(
+    encoders: tuple[EncoderKind, ...], embeddings: tuple[EmbeddingKind, ...], seeds: int
+) -> list[Trial]:
+    """All combinations that make sense: RoPE and ALiBi act inside attention only."""
+    return [
+        Trial(encoder, embedding, seed)
+        for seed in range(seeds)
+        for encoder in encoders
+        for embedding in embeddings
+        if not (embedding in IN_ATTENTION and encoder != "transformer")
+    ]

@@ -1,0 +1,32 @@
+"""Examples to train and score on: a data set by name, or files of one's own."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from wordwave.data.catalogue import CATALOGUE
+from wordwave.data.splits import Parts, cut_dev, load_parts
+from wordwave.data.tables import Examples, read_examples
+from wordwave.tasks.config import DataSettings
+
+
+def load_examples(data: DataSettings) -> Parts:
+    """Training, dev and test examples; the last are `None` where none are named."""
+    if data.data in CATALOGUE:
+        if data.dev or data.test:
+            raise ValueError(f"--dev and --test go with files of your own, not with {data.data!r}")
+        return load_parts(data.data, fold=data.fold)
+    if data.fold:
+        raise ValueError(f"--fold goes with data sets by name, not with {data.data!r}")
+    near = get_close_matches(data.data, CATALOGUE, n=1)
+    if near and not Path(data.data).exists():
+        raise ValueError(f"there is no data set or file {data.data!r}; did you mean {near[0]!r}?")
+
+    def read(file: str) -> Examples:
+        return read_examples(file, text=data.text, label=data.label)
+
+    train, test = read(data.data), read(data.test) if data.test else None
+    if data.dev:
+        return Parts(train, read(data.dev), test)
+    return Parts(*cut_dev(train), test)

@@ -1,0 +1,133 @@
+"""`wordwave search` as a user meets it."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from wordwave.cli.search import load_without_test, search
+from wordwave.cli.train import classify
+from wordwave.plain import from_plain, read_yaml
+from wordwave.tasks.config import ClassifyConfig, DataSettings
+
+pytest.importorskip("optuna")
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "things.csv"
+    labels = ["good" if i % 2 else "bad" for i in range(160)]
+    lines = [f"a {label} thing w{i % 7} v{i % 5},{label}" for i, label in enumerate(labels)]
+    path.write_text("\n".join(["text,label", *lines]) + "\n")
+    return path
+
+
+def words(table, out, *more):
+    small = ("--dim", "4", "--epochs", "3", "--trials", "3", "--pool", "wide")
+    return [*map(str, ("--data", table, "--out", out, *small, *more))]
+
+
+def run(arguments):
+    search(arguments, prog="wordwave search")
+
+
+def test_search_writes_a_config_that_trains_to_the_same_accuracy(table, tmp_path, capsys):
+    out, poison = tmp_path / "out", tmp_path / "poison.csv"
+    poison.write_text("text,label\na thing,of a class that training does not have\n")
+    run(words(table, out, "--test", poison))
+    said = capsys.readouterr().out
+    assert "Best trials" in said and "3/3" in said and "Written:" in said
+    with (out / "trials.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["trial"] for row in rows] == ["1", "2", "3"]
+    assert {"batch_size", "learning_rate", "weight_decay", "hidden_dim"} <= rows[0].keys()
+    best = from_plain(ClassifyConfig, read_yaml(out / "best.yaml"))
+    assert best.data.test == str(poison) and best.model.dim == 4
+
+    train = ["--config", str(out / "best.yaml"), "--test", str(table), "--out", str(out / "run")]
+    classify(train, prog="wordwave train classify")
+    result = json.loads((out / "run" / "result.json").read_text())
+    assert result["dev_accuracy"] == max(float(row["dev_accuracy"]) for row in rows)
+
+    journal = (out / "study.journal").read_text()
+    run(words(table, out, "--test", poison))  # all is there: no process is started for it
+    assert (out / "study.journal").read_text() == journal
+    with pytest.raises(ValueError, match="holds a search with dim 4, here it is 8"):
+        run(words(table, out, "--test", poison, "--dim", "8"))
+    run(words(table, out, "--test", poison, "--trials", "4", "--jobs", "1"))
+    assert (out / "trials.csv").read_text().count("\n") == 1 + 4
+
+
+def test_the_test_file_is_not_opened(table, tmp_path):
+    parts = load_without_test(
+        ClassifyConfig(data=DataSettings(str(table), test=str(tmp_path / "nowhere.csv")))
+    )
+    assert parts.test is None and len(parts.train) == 144 and len(parts.dev) == 16
+    with pytest.raises(ValueError, match="go with files of your own"):
+        load_without_test(ClassifyConfig(data=DataSettings("trec", test="nowhere.csv")))
+
+
+def test_a_stop_ends_the_workers_keeps_trials_and_says_how_to_go_on(table, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "wordwave", "search", *words(table, out)]
+    running = subprocess.Popen(
+        [*command, "--trials", "1000", "--jobs", "1"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    deadline, journal = time.monotonic() + 120, out / "study.journal"
+    while running.poll() is None and time.monotonic() < deadline:
+        if journal.exists() and '"slot":3}' in journal.read_text():
+            break
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)  # as Ctrl-C does
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert told.startswith("wordwave: stopped with ") and told.count("\n") == 1
+    assert told.endswith(f" of 1000 trials in '{out}'; the same command goes on\n")
+    n = int(told.split()[3])
+    assert n >= 3 and (out / "trials.csv").read_text().count("\n") == 1 + n
+    assert (out / "best.yaml").exists()
+    before = journal.read_text()
+    time.sleep(0.3)
+    assert journal.read_text() == before  # no worker is left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--trials", "0"), "trials must be at least 1, got 0"),
+        (("--jobs", "0"), "jobs must be at least 1, got 0"),
+        (("--data", "nowhere.csv"), "nowhere.csv"),
+        (("--label", "klass"), "klass"),
+        (("--config", "nowhere.yaml"), "there is no config file 'nowhere.yaml'"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_written(table, tmp_path, arguments, said):
+    with pytest.raises((ValueError, OSError), match=said):
+        run(words(table, tmp_path / "out", *arguments))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mistake_that_only_workers_notice_is_told_and_can_be_mended(table, tmp_path):
+    arguments = words(table, tmp_path / "out", "--encoder", "transformer", "--jobs", "1")
+    with pytest.raises(ValueError, match="3"):
+        run([*arguments, "--n-heads", "3"])
+    from wordwave.experiments.study import SharedStudy
+
+    SharedStudy(tmp_path / "out", {"other": "settings"})  # not refused: there are no trials yet
+
+
+def test_without_optuna_the_extra_is_named(table, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ValueError, match=r"pip install 'wordwave\[search\]'"):
+        run(words(table, tmp_path / "out"))
+
+
+def test_help_needs_neither_torch_nor_optuna():
+    check = "import sys, wordwave.cli.search; sys.exit(bool({'torch', 'optuna'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", check]).returncode == 0
