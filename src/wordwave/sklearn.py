@@ -85,6 +85,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pooling: str = ModelConfig.pooling,
         n_filters: int = ModelConfig.n_filters,
         widths: tuple[int, ...] = ModelConfig.widths,
+        state_dim: int | None = ModelConfig.state_dim,
         n_layers: int = ModelConfig.n_layers,
         n_heads: int = ModelConfig.n_heads,
         feed_forward_dim: int = ModelConfig.feed_forward_dim,

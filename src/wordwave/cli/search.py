@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from wordwave.cli.train import _defaults
+from wordwave.cli.train import defaults_from
 from wordwave.experiments.pools import PoolName
 from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.examples import load_examples
@@ -48,7 +48,7 @@ class SearchOptions(ClassifyConfig):
 
 def search(args: list[str], prog: str) -> None:
     """`wordwave search`"""
-    given = _defaults(args)
+    given = defaults_from(args)
     options = tyro.cli(
         SearchOptions,
         prog=prog,

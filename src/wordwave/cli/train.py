@@ -43,7 +43,7 @@ def classify(args: list[str], prog: str) -> None:
         ClassifyOptions,
         args,
         prog,
-        default=_defaults(args),
+        default=defaults_from(args),
         config=(tyro.conf.OmitArgPrefixes,),
     )
     if options.threads < 1:
@@ -87,7 +87,7 @@ def classify(args: list[str], prog: str) -> None:
     show_result(result, folder, console)
 
 
-def _defaults(args: list[str]) -> ClassifyOptions:
+def defaults_from(args: list[str]) -> ClassifyOptions:
     """What the options are if no flag says otherwise: those of --config FILE, or the usual ones."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", nargs="?")  # without a value, tyro says what is missing

@@ -41,6 +41,8 @@ class ModelConfig:
     """cnn: filters of each width."""
     widths: tuple[int, ...] = (3, 4, 5)
     """cnn: how many neighbouring words a filter sees."""
+    state_dim: int | None = None
+    """lstm: width of what it remembers in each direction; by default that of the embedding."""
     n_layers: int = 1
     """lstm and transformer: layers, one upon the other."""
     n_heads: int = 4

@@ -14,7 +14,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.lstm = LSTM(
             dim,
-            dim,
+            config.state_dim or dim,
             n_layers=config.n_layers,
             bidirectional=True,
             dropout=config.dropout,
