@@ -18,12 +18,13 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     A kill, a full disk or an error at any moment leaves the old file as it was. A link stays a
     link; a device or a pipe, which has nothing to keep, is written at once.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        write(path)
-        return
-    told, path = path, path.resolve()
+    is_device = path.exists() and not (path.is_file() or path.is_dir())
+    told, path = path, path if is_device else path.resolve()
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
+        if is_device:
+            write(path)
+            return
         _check_place(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write(new)
@@ -31,6 +32,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             os.fsync(file.fileno())
         new.chmod(0o666 & ~_umask())  # some writers make their files private
         new.replace(path)
+    except BrokenPipeError:  # a pipe's reader has seen enough
+        raise
     except Exception as problem:
         reason = _os_reason(problem, (new, path, *path.parents))
         if reason is None:

@@ -98,6 +98,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frequency_init: str = ModelConfig.frequency_init,
         frequency_range: tuple[float, float] | None = ModelConfig.frequency_range,
         freeze_frequency: bool = ModelConfig.freeze_frequency,
+        word_scale: float = ModelConfig.word_scale,
         position_scale: float = ModelConfig.position_scale,
         max_length: int = ModelConfig.max_length,
         tokeniser: str = TextSettings.tokeniser,

@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+import threading
 from difflib import get_close_matches
 
 VERBS = {
@@ -28,6 +29,7 @@ VERBS = {
 def main() -> None:
     """Run `wordwave VERB …`; a user's mistake ends in one line and exit code 2."""
     signal.signal(signal.SIGTERM, _interrupt)  # workers are told to stop as by Ctrl-C
+    threading.excepthook = _thread_ended
     try:
         _run(sys.argv[1:])
     except BrokenPipeError:  # the reader has seen enough, as `head` does
@@ -88,6 +90,12 @@ def overview() -> str:
 def _end(line: str, code: int) -> None:
     print(f"wordwave: {line}", file=sys.stderr)
     sys.exit(code)
+
+
+def _thread_ended(args: threading.ExceptHookArgs) -> None:
+    """A thread that writes and cannot is silent: it is asked, and then the mistake is told."""
+    if not issubclass(args.exc_type, OSError):
+        threading.__excepthook__(args)
 
 
 def _interrupt(*_: object) -> None:

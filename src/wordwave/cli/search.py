@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from wordwave.cli.options import parsed
 from wordwave.cli.train import defaults_from
 from wordwave.experiments.pools import PoolName
 from wordwave.tasks.config import ClassifyConfig
@@ -49,7 +50,7 @@ class SearchOptions(ClassifyConfig):
 def search(args: list[str], prog: str) -> None:
     """`wordwave search`"""
     given = defaults_from(args)
-    options = tyro.cli(
+    options = parsed(
         SearchOptions,
         prog=prog,
         args=args,

@@ -136,6 +136,7 @@ class Laboratory:
             "n_layers": 1,
             "n_heads": 4,
             "feed_forward_dim": 2 * budget.dim if is_complex else 4 * budget.dim,
+            "word_scale": 1.0,
             "max_length": max(2 * longest + 1, budget.highest),
             **options,
         }
@@ -152,6 +153,7 @@ class Laboratory:
             "frequency_rate": 0.1,
             "clip": 1.0,
             "row_sparse": False,
+            "word_dropout": 0.0,
             "random_positions": self.budget.highest if is_long else 0,
             "amplitude_penalty": 3.0 if is_long else 0.0,
             "seed": cell.seed,

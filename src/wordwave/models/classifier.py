@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from wordwave import complex as cx
@@ -32,14 +33,18 @@ def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> nn.M
     kind = "none" if config.embedding in IN_ATTENTION else config.embedding
     if kind == "complex-order":
         options |= {name: getattr(config, name) for name in WAVE_OPTIONS}
+    vectors: Tensor | None = options.get("vectors")
     if kind in ("pe", "tpe"):
         # A position that drowns the words, or is drowned, makes a poor baseline.
-        vectors: Tensor | None = options.get("vectors")
-        size = 1.0 if vectors is None else float(vectors.square().mean().sqrt())
+        size = config.word_scale if vectors is None else float(vectors.square().mean().sqrt())
         options["position_scale"] = config.position_scale * size
     if kind == "pe":
         options["max_length"] = config.max_length
-    return build_embedding(kind, vocab_size, config.dim, padding_idx=PADDING, **options)
+    embedding = build_embedding(kind, vocab_size, config.dim, padding_idx=PADDING, **options)
+    if vectors is None:
+        with torch.no_grad():
+            embedding.meaning.mul_(config.word_scale)  # type: ignore[operator, union-attr]
+    return embedding
 
 
 def encoder_from(config: ModelConfig, dim: int, field: Field) -> nn.Module:

@@ -27,13 +27,13 @@ class ModelConfig:
     """How words and positions become vectors; rope and alibi go with the transformer."""
     encoder: EncoderKind = "fasttext"
     """How the vectors of a sentence become one."""
-    dim: int = 64
+    dim: int = 128
     """Width of the embedding, in complex numbers where the embedding is complex."""
     readout: Literal["concat", "magnitude"] = "concat"
     """How a complex vector becomes a real one: both parts side by side, or |z|."""
-    hidden_dim: int = 64
+    hidden_dim: int = 128
     """Units of the real hidden layer between read-out and classes; 0 for none."""
-    dropout: float = 0.1
+    dropout: float = 0.5
     """Share of components dropped after the embedding and before the classes."""
     pooling: Literal["sum", "mean"] = "mean"
     """How fasttext and the transformer gather the words of a sentence."""
@@ -67,6 +67,9 @@ class ModelConfig:
     """complex-order: lowest and highest starting frequency; not for sinusoidal."""
     freeze_frequency: bool = False
     """complex-order: keep the frequencies as they start."""
+    word_scale: float = 0.1
+    """Size of the first vectors or amplitudes of words that have no pretrained ones. Small ones let
+    a bag of words forget them sooner."""
     position_scale: float = 1.0
     """pe and tpe: size of the numbers of a position, as a multiple of those of a word."""
     max_length: int = 512

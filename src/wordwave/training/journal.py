@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +28,34 @@ class Journal:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        self.board = SummaryWriter(
-            str(folder / "tensorboard"), purge_step=step + 1 if step else None
-        )
+        with _named(folder / "tensorboard"):
+            self.board = SummaryWriter(
+                str(folder / "tensorboard"), purge_step=step + 1 if step else None
+            )
 
     def write(self, step: int, **figures: float | bool | None) -> None:
         """Add one record."""
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": step, **figures}) + "\n")
-        except OSError as problem:
-            raise OSError(f"'{self.path}' cannot be written: {problem.strerror}") from problem
+        with _named(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **figures}) + "\n")
         if self.board is not None:
-            for name, value in figures.items():
-                if value is not None:
-                    self.board.add_scalar(name, value, step)
-            self.board.flush()
+            with _named(self.path.with_name("tensorboard")):
+                for name, value in figures.items():
+                    if value is not None:
+                        self.board.add_scalar(name, value, step)
+                self.board.flush()
 
     def close(self) -> None:
         if self.board is not None:
             self.board.close()
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Adds which file it was, which a full disk does not tell."""
+    try:
+        yield
+    except OSError as problem:
+        raise OSError(f"'{path}' cannot be written: {problem.strerror}") from problem
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:

@@ -13,13 +13,13 @@ Schedule = Literal["one-cycle", "constant"]
 class TrainingSettings:
     """The same for every row of a comparison."""
 
-    epochs: int = 30
+    epochs: int = 15
     """How often every example is seen at most."""
     patience: int = 0
     """Epochs without a better dev score after which training stops; 0 for never."""
-    batch_size: int = 128
+    batch_size: int = 32
     """Examples per step and process."""
-    learning_rate: float = 3e-3
+    learning_rate: float = 2e-3
     """Highest learning rate."""
     schedule: Schedule = "one-cycle"
     """After the warm-up the learning rate falls evenly to 0, or stays."""
@@ -35,8 +35,8 @@ class TrainingSettings:
     """Longest gradient."""
     row_sparse: bool = True
     """Update only those rows of the embedding's tables whose words a batch holds."""
-    word_dropout: float = 0.0
-    """Share of training words that are read as unknown."""
+    word_dropout: float = 0.1
+    """Share of training words that are read as unknown, which teaches what an unknown word says."""
     random_positions: int = 0
     """Highest position of a training sentence whose words stand at random places in their order;
     0 for the places 1, 2, …, L."""

@@ -1,0 +1,83 @@
+"""The command line called in this process, and one small trained run for all."""
+
+import csv
+import io
+import random
+import signal
+import sys
+import threading
+from contextlib import redirect_stderr, redirect_stdout
+from types import SimpleNamespace
+
+import pytest
+
+LABELS = ('good "one"', "schön ☂", "[bold]x[/]")
+"""Odd names, each with a word that gives it away."""
+WORDS = ("yes", "öfter", "no")
+QUICK = ("--dim", "8", "--hidden-dim", "16", "--dropout", "0")
+QUICK += ("--epochs", "8", "--batch-size", "16", "--learning-rate", "0.05")
+
+
+def call(*words, stdin=b""):
+    """What `wordwave` answers: exit code, stdout, stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.argv, sys.stdin, signal.getsignal(signal.SIGTERM), threading.excepthook
+    sys.argv, sys.stdin = ["wordwave", *map(str, words)], io.TextIOWrapper(io.BytesIO(stdin))
+    code = 0
+    from wordwave.cli import main
+
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.argv, sys.stdin, _, threading.excepthook = before
+        signal.signal(signal.SIGTERM, before[2])
+    return SimpleNamespace(code=code, out=out.getvalue(), err=err.getvalue())
+
+
+def examples(n, seed=0):
+    """Texts of which one word tells the label."""
+    rng = random.Random(seed)
+    for i in range(n):
+        words = [f"w{rng.randrange(20)}" for _ in range(rng.randrange(2, 7))]
+        words.insert(rng.randrange(len(words) + 1), WORDS[i % 3])
+        yield " ".join(words), LABELS[i % 3]
+
+
+def write_table(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+    return path
+
+
+def refusal(result, *said):
+    """The one line of a mistake, which has all these words."""
+    assert result.code == 2, (result.code, result.out, result.err)
+    (line,) = result.err.splitlines()
+    assert line.startswith("wordwave: ")
+    for words in said:
+        assert words in line
+    return line
+
+
+@pytest.fixture(scope="session")
+def cli():
+    return SimpleNamespace(
+        call=call, examples=examples, write_table=write_table, refusal=refusal, quick=QUICK
+    )
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("data") / "odd.csv", examples(240))
+
+
+@pytest.fixture(scope="session")
+def trained(table, tmp_path_factory):
+    """A finished run, and what was said when it was trained. Not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "odd"
+    said = call("train", "classify", "--data", table, "--out", folder, *QUICK)
+    assert said.code == 0, said.err
+    return SimpleNamespace(folder=folder, table=table, said=said)

@@ -1,0 +1,270 @@
+"""train → evaluate → predict, as a user meets them."""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from wordwave.cli import VERBS
+
+WORDWAVE = str(Path(sys.executable).with_name("wordwave"))
+HELP_SECONDS = 0.75
+"""Of processor time, the least of three tries; 0.3 on a machine that is not busy."""
+
+
+def bytes_of(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def same_weights(one, other):
+    one, other = (load_file(folder / "model.safetensors") for folder in (one, other))
+    return one.keys() == other.keys() and all(one[k].equal(other[k]) for k in one)
+
+
+def answers(result):
+    assert result.code == 0, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+def train(cli, data, out, *more):
+    result = cli.call("train", "classify", "--data", data, "--out", out, *cli.quick, *more)
+    assert result.code == 0, result.err
+    return result
+
+
+def test_training_says_what_it_found_what_it_wrote_and_what_to_do_next(trained):
+    assert "25 words, 3 classes" in trained.said.out
+    assert re.search(r"epoch +1 +loss \d", trained.said.out)
+    assert "dev accuracy 1.0000" in trained.said.out
+    assert f'Next: echo "a text" | wordwave predict {trained.folder}' in trained.said.out
+    assert trained.said.err == ""
+    written = {p.name for p in trained.folder.iterdir()}
+    assert {"config.yaml", "vocab.json", "model.safetensors", "metrics.jsonl"} <= written
+    assert "state" not in written and json.loads((trained.folder / "result.json").read_text())
+
+
+def test_evaluate_scores_the_dev_part_where_there_is_no_test_part(cli, trained):
+    shown = cli.call("evaluate", trained.folder)
+    assert shown.code == 0 and "dev: 24 examples" in shown.out
+    assert "accuracy 1.0000, 95% interval" in shown.out and "macro-F1 1.0000" in shown.out
+
+
+def test_evaluate_scores_a_file_and_shows_and_writes_who_was_taken_for_whom(cli, trained, tmp_path):
+    rows = list(cli.examples(30, seed=1))
+    wrong = [(rows[0][0], "[bold]x[/]"), *rows[1:]]
+    data = cli.write_table(tmp_path / "new.csv", wrong)
+    file = tmp_path / "new" / "scores.json"
+    shown = cli.call("evaluate", trained.folder, "--data", data, "--json", file)
+    assert shown.code == 0, shown.err
+    assert all(label in shown.out for _, label in rows[:3])  # brackets are no style
+    figures = json.loads(file.read_text())
+    assert figures["accuracy"] == 29 / 30 and figures["n"] == 30
+    named = dict(zip(figures["labels"], figures["confusion"], strict=True))
+    assert named["[bold]x[/]"][figures["labels"].index('good "one"')] == 1
+
+
+def test_evaluate_takes_other_columns(cli, trained, tmp_path):
+    data = tmp_path / "other.tsv"
+    data.write_text("kind\tbody\n" + 'good "one"\tw1 yes\n' + "[bold]x[/]\tno no\n")
+    columns = ("--text", "body", "--label", "kind")
+    shown = cli.call("evaluate", trained.folder, "--data", data, *columns)
+    assert shown.code == 0 and "accuracy 1.0000" in shown.out
+
+
+def written_as(form, texts, folder):
+    path = folder / f"texts.{form}"
+    if form.startswith("txt"):
+        content = "".join(text + "\n" for text in texts)
+    elif form.startswith("jsonl"):
+        content = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    else:
+        content = "n,text\n" + "".join(f"{i},{text}\n" for i, text in enumerate(texts))
+    raw = content.encode()
+    path.write_bytes(gzip.compress(raw) if form.endswith(".gz") else raw)
+    return path
+
+
+@pytest.mark.parametrize("form", ["pipe", "txt", "csv", "jsonl", "txt.gz", "csv.gz", "jsonl.gz"])
+def test_predict_answers_in_order_from_any_kind_of_file(cli, trained, tmp_path, form):
+    rows = list(cli.examples(50, seed=2))
+    texts = [text for text, _ in rows]
+    if form == "pipe":
+        lines = "".join(text + "\n" for text in texts)
+        told = answers(cli.call("predict", trained.folder, stdin=lines.encode()))
+    else:
+        told = answers(cli.call("predict", trained.folder, written_as(form, texts, tmp_path)))
+    assert [(a["text"], a["label"]) for a in told] == rows
+    for answer in told:
+        assert answer["probabilities"][answer["label"]] == answer["probability"]
+        assert answer["probability"] == max(answer["probabilities"].values())
+        assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_predict_reads_any_number_of_texts(cli, trained, tmp_path):
+    texts = [f"{i} yes" if i % 7 else f"{i} no" for i in range(20_000)]
+    told = answers(cli.call("predict", trained.folder, written_as("txt", texts, tmp_path)))
+    assert [a["text"] for a in told] == texts
+    assert [a["label"] for a in told[:8]] == ["[bold]x[/]"] + 6 * ['good "one"'] + ["[bold]x[/]"]
+
+
+def test_predict_answers_valid_json_whatever_the_text(cli, trained):
+    odd = ['say "yes"', "back\\slash", "tab\there", "", " ", "ü ☂ 漢字 🎈", "a\x85b\u2028c", "[/b]"]
+    told = answers(cli.call("predict", trained.folder, stdin="\n".join(odd).encode()))
+    assert [a["text"] for a in told] == odd
+
+
+def test_quiet_leaves_the_label_and_its_probability(cli, trained):
+    told = answers(cli.call("predict", trained.folder, "--quiet", stdin=b"yes\nno\n"))
+    assert [list(answer) for answer in told] == 2 * [["label", "probability"]]
+    assert [answer["label"] for answer in told] == ['good "one"', "[bold]x[/]"]
+
+
+def test_predict_makes_the_folder_of_out_and_replaces_a_file_that_is_there(cli, trained, tmp_path):
+    out = tmp_path / "new" / "folder" / "answers.jsonl"
+    for text in ("yes", "no"):
+        told = cli.call("predict", trained.folder, "--out", out, stdin=text.encode())
+        assert told.code == 0 and told.out == "" and told.err == f"Written: {out}\n"
+        assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == [text]
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_answers_come_before_the_pipe_is_closed_and_a_reader_may_leave_early(trained):
+    process = subprocess.Popen(
+        [WORDWAVE, "predict", str(trained.folder), "--quiet"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    for text, label in (("yes", 'good "one"'), ("no", "[bold]x[/]")):
+        process.stdin.write(text.encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["label"] == label
+    process.stdout.close()  # as `head -2` does
+    process.stdin.write(b"yes\n" * 2000)
+    process.stdin.close()
+    assert process.stderr.read() == b"" and process.wait(60) == 0
+
+
+def test_the_same_command_again_says_that_it_is_finished_and_changes_nothing(cli, trained):
+    before = bytes_of(trained.folder)
+    again = train(cli, trained.table, trained.folder)
+    assert f"{trained.folder} is finished already" in again.out
+    assert "dev accuracy 1.0000" in again.out and bytes_of(trained.folder) == before
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(cli, trained, tmp_path):
+    train(cli, trained.table, tmp_path / "same")
+    assert same_weights(trained.folder, tmp_path / "same")
+    train(cli, trained.table, tmp_path / "other", "--seed", "1")
+    assert not same_weights(trained.folder, tmp_path / "other")
+
+
+def test_the_config_of_a_run_trains_it_again_and_flags_count_more(cli, trained, tmp_path):
+    config = trained.folder / "config.yaml"
+    words = ("train", "classify", "--config", config, "--out")
+    assert cli.call(*words, tmp_path / "again").code == 0
+    assert same_weights(trained.folder, tmp_path / "again")
+    assert (tmp_path / "again" / "config.yaml").read_text() == config.read_text()
+    assert cli.call(*words, tmp_path / "short", "--epochs", "1").code == 0
+    assert json.loads((tmp_path / "short" / "result.json").read_text())["epochs"] == 1
+
+
+@pytest.mark.parametrize("form", ["tsv", "jsonl"])
+def test_the_same_examples_give_the_same_weights_from_any_file(cli, trained, tmp_path, form):
+    rows = list(cli.examples(240))
+    data = tmp_path / f"odd.{form}"
+    if form == "tsv":
+        lines = ["text\tlabel", *("\t".join(row) for row in rows)]
+    else:
+        lines = [json.dumps({"label": label, "text": text}) for text, label in rows]
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    train(cli, data, tmp_path / "run")
+    assert same_weights(trained.folder, tmp_path / "run")
+
+
+def test_a_run_with_pieces_of_words_is_saved_and_loaded(cli, trained, tmp_path):
+    train(cli, trained.table, tmp_path / "run", "--tokeniser", "bpe", "--bpe-size", "300")
+    assert (tmp_path / "run" / "tokenizer.json").exists()
+    shown = cli.call("evaluate", tmp_path / "run")
+    assert shown.code == 0 and "accuracy 1.0000" in shown.out
+    told = answers(cli.call("predict", tmp_path / "run", stdin="w3 öfter w5\n漢字 no".encode()))
+    assert [answer["label"] for answer in told] == ["schön ☂", "[bold]x[/]"]
+
+
+def test_a_run_with_vectors_is_as_wide_as_they_are_and_is_known_again(cli, trained, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("yes 1 2 3 4 5 6\nno 6 5 4 3 2 1\n")
+    for said in ("2 of them have a pretrained vector", "is finished already"):
+        result = train(cli, trained.table, tmp_path / "run", "--vectors", vectors)
+        assert said in result.out
+    assert "dim: 6\n" in (tmp_path / "run" / "config.yaml").read_text()
+
+
+def test_dev_and_test_files_are_used_as_such(cli, trained, tmp_path):
+    dev, test = (
+        cli.write_table(tmp_path / f"{name}.csv", cli.examples(n, seed=n))
+        for name, n in (("dev", 12), ("test", 15))
+    )
+    result = train(cli, trained.table, tmp_path / "run", "--dev", dev, "--test", test)
+    assert "test accuracy 1.0000" in result.out and "15 examples" in result.out
+    assert "test.csv: 15 examples" in cli.call("evaluate", tmp_path / "run").out
+
+
+@pytest.fixture(scope="module")
+def help_of():
+    """The help of a verb, and the seconds of processor time that it took; torch is not loaded."""
+    told = {}
+    code = (
+        "import resource, sys\nfrom wordwave.cli import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "    print(used.ru_utime + used.ru_stime, 'torch' in sys.modules, file=sys.stderr)"
+    )
+
+    def show(verb):
+        if verb in told:
+            return told[verb]
+        seconds = []
+        for _ in range(3):
+            done = subprocess.run(
+                [sys.executable, "-c", code, *verb.split(), "--help"],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "COLUMNS": "80"},
+            )
+            assert done.returncode == 0, done.stderr
+            used, has_torch = done.stderr.split()
+            assert has_torch == "False"
+            seconds.append(float(used))
+            if min(seconds) < HELP_SECONDS:
+                break
+        told[verb] = done.stdout, min(seconds)
+        return told[verb]
+
+    return show
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_answers_at_once_without_loading_torch(help_of, verb):
+    shown, seconds = help_of(verb)
+    assert "usage: wordwave" in shown
+    assert seconds < HELP_SECONDS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_flag_is_explained(help_of, verb):
+    inner = [line.strip("│").rstrip() for line in help_of(verb)[0].splitlines() if "│" in line]
+    flags = [i for i, line in enumerate(inner) if re.match(r" (--?\w|[A-Z]{2,})", line)]
+    assert any("--help" in inner[i] for i in flags)
+    for i, end in zip(flags, [*flags[1:], len(inner)], strict=True):
+        _, *same_line = re.split(r" {2,}", inner[i].strip(), maxsplit=1)
+        text = " ".join([*same_line, *inner[i + 1 : end]])
+        text = re.sub(r"\((default|required|repeatable)[^)]*\)", "", text)
+        assert re.search(r"[a-z]{3}", text), inner[i]
