@@ -28,10 +28,15 @@ def examples(n, *, seed=0, test=False):
     return Labelled(Sentences.from_padded(data.ids), data.targets)
 
 
-def begun(settings, embedding="complex-order", n=1000, dev=None, **options):
+def begun(settings, embedding="complex-order", n=1000, dev=None, dropout=0.1):
     torch.manual_seed(settings.seed)
     config = ModelConfig(
-        embedding=embedding, dim=16, hidden_dim=16, pooling="sum", dropout=0.1, **options
+        embedding=embedding,
+        dim=16,
+        hidden_dim=16,
+        pooling="sum",
+        dropout=dropout,
+        word_scale=1.0,
     )
     model = Classifier(config, len(probe("precedence").words), 2, sparse=settings.row_sparse)
     return Training(model, SentenceTask(examples(n), dev, group=2), settings)
@@ -61,7 +66,7 @@ def test_same_seed_same_weights_and_another_seed_other_ones(row_sparse):
     assert any(not torch.equal(first[k], other[k]) for k in first)
 
 
-@pytest.mark.parametrize("stop_after", [3, 16, 17, 40])
+@pytest.mark.parametrize("stop_after", [3, 7, 8, 16, 17, 24])
 @pytest.mark.parametrize("embedding", ["complex-order", "pe", "complex-vanilla"])
 def test_going_on_from_a_state_ends_with_the_weights_of_never_having_stopped(embedding, stop_after):
     settings = replace(QUICK, epochs=3, word_dropout=0.1, random_positions=40)
@@ -91,6 +96,24 @@ def test_the_best_epoch_by_dev_is_kept_and_patience_ends_the_training():
     assert len(epochs) == min(best.epoch + 3, 30)
     assert accuracy(training.model, dev) == best.scores["accuracy"]
     assert [e.is_best for e in epochs].count(True) >= 1
+
+
+def test_batches_add_up_to_one_step_as_if_they_were_one():
+    plain = replace(QUICK, epochs=2, batch_size=64, word_dropout=0.0, row_sparse=False)
+    config = {"n": 500, "dropout": 0.0}
+    whole = begun(replace(plain, batch_size=500), **config)
+    parts = begun(replace(plain, accumulate=8), **config)
+    losses = [[r.loss for r in t.run() if isinstance(r, Epoch)] for t in (whole, parts)]
+    assert parts.progress.step == whole.progress.step == 2
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_steps_end_a_training_and_judgements_come_as_often_as_asked():
+    settings = replace(QUICK, epochs=50, max_steps=21, judge_every=8)
+    training = begun(settings, n=500, dev=examples(100, seed=3))
+    reports = list(training.run())
+    assert sum(isinstance(r, Step) for r in reports) == 21 == training.n_steps
+    assert [r.step for r in reports if isinstance(r, Epoch)] == [8, 16, 21]
 
 
 def test_steps_tell_the_loss_and_the_words():
@@ -137,6 +160,10 @@ def test_rates_rise_then_fall_or_stay():
     cycle = [rate_share("one-cycle", step, 100, 0.1) for step in range(100)]
     assert cycle[0] == 0.1 and cycle[9] == 1 and cycle[10] == 1 and cycle[99] < 0.02
     assert cycle[10:] == sorted(cycle[10:], reverse=True)
+    cosine = [rate_share("cosine", step, 100, 0.1) for step in range(100)]
+    assert cosine[55] == pytest.approx(0.5) and cosine[99] < 0.01
+    root = [rate_share("inverse-sqrt", step, 100, 0.1) for step in range(100)]
+    assert root[:10] == cycle[:10] and root[39] == pytest.approx(0.5)
     flat = [rate_share("constant", step, 100, 0.1) for step in range(100)]
     assert flat[:10] == cycle[:10] and set(flat[9:]) == {1.0}
 

@@ -110,10 +110,8 @@ class WaveEmbedding(nn.Module):
                 self.frequency.weight,
                 None if self.phase is None else self.phase.weight,
                 position,
-                short=positions is None
-                and ids.shape[-1] <= SHORT
-                or not torch.is_grad_enabled()
-                and _all_near(position),
+                short=(positions is None and ids.shape[-1] <= SHORT)
+                or (not torch.is_grad_enabled() and _all_near(position)),
                 padding_idx=self.padding_idx,
                 sparse=self.sparse,
             )
@@ -202,7 +200,7 @@ def _all_near(position: Tensor) -> bool:
     if position.numel() == 0:
         return True
     low, high = torch.aminmax(position)
-    return -SHORT <= float(low) and float(high) <= SHORT
+    return float(low) >= -SHORT and float(high) <= SHORT
 
 
 def _check_vectors(vectors: Tensor, shape: torch.Size) -> Tensor:

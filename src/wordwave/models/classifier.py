@@ -43,7 +43,7 @@ def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> nn.M
     embedding = build_embedding(kind, vocab_size, config.dim, padding_idx=PADDING, **options)
     if vectors is None:
         with torch.no_grad():
-            embedding.meaning.mul_(config.word_scale)  # type: ignore[operator, union-attr]
+            embedding.meaning.mul_(config.word_scale)  # type: ignore[operator]
     return embedding
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from wordwave.training.optimisers import clip_gradients, optimisers_for
+from wordwave.training.optimisers import clip_gradients, optimisers_for, scale_gradients
 from wordwave.training.positions import random_positions, spread
 from wordwave.training.precision import uses_bf16
 from wordwave.training.processes import average_rows, shared
 from wordwave.training.schedules import rate_share
 from wordwave.training.settings import TrainingSettings
-from wordwave.training.task import Epoch, Progress, Step, Task
+from wordwave.training.task import Epoch, Progress, Remembering, Step, Task
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -45,51 +46,80 @@ class Training:
         self.copy = shared(self.model, self.accelerator)
         self.bf16 = uses_bf16(self.settings.precision, self.accelerator.device)
         self.best: dict[str, Tensor] = {}
-        self.n_steps = self.settings.epochs * len(self._batches())
+        self._made_for, self._made = -1, list[Tensor]()
+        per_epoch = -(-len(self._batches()) // self.settings.accumulate)
+        self.n_steps = self.settings.epochs * per_epoch
+        if self.settings.max_steps:
+            self.n_steps = min(self.n_steps, self.settings.max_steps)
 
     def run(self) -> Iterator[Step | Epoch]:
         """Train to the end and leave the best weights in the model, telling of each step."""
-        while not self.is_over:
-            yield from self._steps()
-            yield self._judge()
+        while True:
+            if self._judgement_is_due:
+                yield self._judge()
+            elif self.is_over:
+                break
+            else:
+                yield self._step()
         if self.best:
             self.model.load_state_dict(self.best)
 
     @property
     def is_over(self) -> bool:
-        """Whether all epochs are done, or too many without a better score."""
-        done, patience = self.progress.epoch, self.settings.patience
-        out_of_patience = patience and done - self.progress.best_epoch >= patience
-        return done >= self.settings.epochs or bool(self.best and out_of_patience)
+        """Whether all steps are done, or too many looks brought no better score."""
+        progress, patience = self.progress, self.settings.patience
+        out_of_patience = patience and self.best and progress.since_best >= patience
+        return progress.step >= self.n_steps or bool(out_of_patience)
 
-    def _steps(self) -> Iterator[Step]:
+    @property
+    def _judgement_is_due(self) -> bool:
+        progress, every = self.progress, self.settings.judge_every
+        at_mark = progress.step % every == 0 if every else progress.batch == 0
+        return progress.since_judged > 0 and (at_mark or progress.step >= self.n_steps)
+
+    def _step(self) -> Step:
         accelerator, settings, progress = self.accelerator, self.settings, self.progress
-        for rows in self._batches()[progress.batch :]:
-            self.model.train()
-            self._reseed(self._seed(progress.step, accelerator.process_index))
+        self.model.train()
+        self._reseed(self._seed(progress.step, accelerator.process_index))
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
+        batches = self._epoch()
+        turn = batches[progress.batch : progress.batch + settings.accumulate]
+        sums = torch.zeros(3, dtype=torch.float64)
+        for rows in turn:
             total, n, n_words = self._loss(rows)
-            total_all, n_all, words_all = self._summed(total.detach(), n, n_words)
-            mean = total_all / n_all
-            if not math.isfinite(mean):
-                raise ValueError(
-                    f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
-                    f"got {settings.learning_rate}"
-                )
-            self._set_rates()
-            for optimiser in self.optimisers:
-                optimiser.zero_grad(set_to_none=True)
-            # DDP takes the mean over processes; the mean over all answers is wanted.
-            loss = total * (accelerator.num_processes / n_all)
-            accelerator.backward(loss + self._penalty())
-            average_rows(self.model, accelerator)
-            clip_gradients(self.model, settings.clip)
-            for optimiser in self.optimisers:
-                optimiser.step()
-            progress.step += 1
-            progress.batch += 1
-            progress.n_words += int(words_all)
-            progress.epoch_loss += mean
-            yield Step(progress.step, self.n_steps, mean, int(words_all))
+            sums += torch.tensor([float(total.detach()), n, n_words], dtype=torch.float64)
+            with nullcontext() if rows is turn[-1] else accelerator.no_sync(self.copy):
+                accelerator.backward(total)
+        total_all, n_all, words_all = self._summed(sums)
+        mean = total_all / n_all
+        if not math.isfinite(mean):
+            raise ValueError(
+                f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
+                f"got {settings.learning_rate}"
+            )
+        average_rows(self.model, accelerator)
+        # Gradients are of a sum, averaged over processes; of the mean over all answers is wanted.
+        scale_gradients(self.model, accelerator.num_processes / n_all)
+        self._add_penalty()
+        clip_gradients(self.model, settings.clip)
+        self._set_rates()
+        for optimiser in self.optimisers:
+            optimiser.step()
+        progress.step += 1
+        progress.batch += len(turn)
+        progress.n_words += int(words_all)
+        progress.loss += mean
+        progress.since_judged += 1
+        if progress.batch == len(batches):
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        return Step(progress.step, self.n_steps, mean, int(words_all))
+
+    def _epoch(self) -> list[Tensor]:
+        """The batches of the current epoch, made once."""
+        if self._made_for != self.progress.epoch:
+            self._made_for, self._made = self.progress.epoch, self._batches()
+        return self._made
 
     def _loss(self, rows: Tensor) -> tuple[Tensor, int, int]:
         """The summed loss, answers and words of this process's part of a batch."""
@@ -105,11 +135,13 @@ class Training:
     def _judge(self) -> Epoch:
         progress = self.progress
         scores = self.task.score(self.model)
-        progress.epoch += 1
-        mean, progress.epoch_loss, progress.batch = progress.epoch_loss / progress.batch, 0.0, 0
+        mean = progress.loss / progress.since_judged
+        progress.loss, progress.since_judged = 0.0, 0
         is_best = bool(scores) and next(iter(scores.values())) > progress.best_score
+        progress.since_best += 1
         if is_best:
-            progress.best_score, progress.best_epoch = next(iter(scores.values())), progress.epoch
+            progress.best_score, progress.since_best = next(iter(scores.values())), 0
+            progress.best_epoch, progress.best_step = progress.epoch, progress.step
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)
 
@@ -131,12 +163,11 @@ class Training:
         if self.accelerator.device.type != "cpu":
             torch.get_device_module(self.accelerator.device).manual_seed(seed)
 
-    def _summed(self, *figures: float | Tensor) -> list[float]:
-        if self.accelerator.num_processes == 1:
-            return [float(f) for f in figures]
-        parts = torch.tensor([float(f) for f in figures], dtype=torch.float64)
-        summed: list[float] = self.accelerator.reduce(parts.to(self.accelerator.device)).tolist()
-        return summed
+    def _summed(self, figures: Tensor) -> list[float]:
+        """The same figures over all processes. Shape: (n,) -> n numbers"""
+        if self.accelerator.num_processes > 1:
+            figures = self.accelerator.reduce(figures.to(self.accelerator.device))
+        return figures.tolist()
 
     def _set_rates(self) -> None:
         settings = self.settings
@@ -152,11 +183,13 @@ class Training:
         reach = spread(self.progress.step / self.n_steps, mask.shape[1], highest)
         return random_positions(mask, reach)
 
-    def _penalty(self) -> Tensor | float:
+    def _add_penalty(self) -> None:
+        """Add to the gradient that of the price of amplitude, which rises from 0."""
         start = self.settings.penalty_start
         rising = max(self.progress.step / self.n_steps - start, 0.0) / (1 - start)
-        price = rising * self.settings.amplitude_penalty
-        return price * self.model.embedding.meaning.abs().mean() if price else 0.0  # type: ignore[union-attr, operator]
+        if price := rising * self.settings.amplitude_penalty:
+            meaning: Tensor = self.model.embedding.meaning  # type: ignore[union-attr, assignment]
+            (price * meaning.abs().mean()).backward()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that is needed to go on: named tensors, and figures that JSON can hold."""
@@ -166,6 +199,8 @@ class Training:
             for optimiser in self.optimisers:
                 moments = optimiser.state.get(parameter, {})
                 tensors |= {f"optimiser.{key}.{name}": v for key, v in moments.items()}
+        if isinstance(self.task, Remembering):
+            tensors |= {f"task.{k}": v for k, v in self.task.state().items()}
         return tensors, asdict(self.progress)
 
     def load_state(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
@@ -187,4 +222,6 @@ class Training:
                 for name, value in under(f"optimiser.{key}.").items():
                     if id(parameters[name]) in own:
                         optimiser.state[parameters[name]][key] = value
+        if isinstance(self.task, Remembering):
+            self.task.load_state(under("task."))
         self.progress = Progress(**progress)

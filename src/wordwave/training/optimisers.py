@@ -144,8 +144,21 @@ def optimisers_for(model: nn.Module, settings: TrainingSettings) -> list[Optimiz
 
 
 @torch.no_grad()
+def scale_gradients(model: nn.Module, factor: float) -> None:
+    """Multiply all gradients."""
+    torch._foreach_mul_(_gradients(model), factor)
+
+
+@torch.no_grad()
 def clip_gradients(model: nn.Module, longest: float) -> None:
     """Shorten the gradient of all parameters together to at most `longest`."""
+    values = _gradients(model)
+    norm = nn.utils.get_total_norm(values)
+    torch._foreach_mul_(values, (longest / (norm + 1e-6)).clamp(max=1.0))
+
+
+def _gradients(model: nn.Module) -> list[Tensor]:
+    """The numbers of all gradients; of a sparse one, those of its rows."""
     values = []
     for parameter in model.parameters():
         if parameter.grad is not None:
@@ -153,5 +166,4 @@ def clip_gradients(model: nn.Module, longest: float) -> None:
                 parameter.grad = parameter.grad.coalesce()
             grad = parameter.grad
             values.append(grad.values() if grad.is_sparse else grad)
-    norm = nn.utils.get_total_norm(values)
-    torch._foreach_mul_(values, (longest / (norm + 1e-6)).clamp(max=1.0))
+    return values

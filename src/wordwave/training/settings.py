@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Precision = Literal["auto", "fp32", "bf16"]
-Schedule = Literal["one-cycle", "constant"]
+Schedule = Literal["one-cycle", "constant", "cosine", "inverse-sqrt"]
 
 
 @dataclass(frozen=True)
@@ -15,14 +15,21 @@ class TrainingSettings:
 
     epochs: int = 15
     """How often every example is seen at most."""
+    max_steps: int = 0
+    """Steps after which training ends, however many epochs that is; 0 for no limit of steps."""
+    judge_every: int = 0
+    """Steps between two looks at the dev part; 0 for one look at the end of each epoch."""
     patience: int = 0
-    """Epochs without a better dev score after which training stops; 0 for never."""
+    """Looks at the dev part without a better score after which training stops; 0 for never."""
     batch_size: int = 32
-    """Examples per step and process."""
+    """Examples per batch and process."""
+    accumulate: int = 1
+    """Batches whose gradients are added up for one step."""
     learning_rate: float = 2e-3
     """Highest learning rate."""
     schedule: Schedule = "one-cycle"
-    """After the warm-up the learning rate falls evenly to 0, or stays."""
+    """After the warm-up the learning rate falls evenly to 0, stays, falls to 0 along half a cosine,
+    or falls as 1/√step."""
     warm_up: float = 0.1
     """Share of the steps over which the learning rate rises."""
     weight_decay: float = 0.0
@@ -51,13 +58,14 @@ class TrainingSettings:
     """Same seed, same result."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
+        for name in ("epochs", "batch_size", "accumulate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        for name in ("patience", "weight_decay", "frequency_rate", "frequency_decay", "seed"):
+        counts = ("max_steps", "judge_every", "patience", "seed")
+        for name in (*counts, "weight_decay", "frequency_rate", "frequency_decay"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         for name in ("warm_up", "word_dropout", "penalty_start"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -27,21 +27,37 @@ class Task(Protocol):
         """Figures on held-out examples, more is better; the first one selects. May be empty."""
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A task that carries something from batch to batch, such as the memory of a language model."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What it carries now."""
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on with what `state` gave."""
+
+
 @dataclass
 class Progress:
     """How far a training has come."""
 
     epoch: int = 0
-    """Epochs begun and judged."""
+    """Epochs that are done."""
     batch: int = 0
     """Batches of the current epoch that are done."""
     step: int = 0
-    best_score: float = -math.inf
-    best_epoch: int = 0
-    epoch_loss: float = 0.0
-    """Sum of the current epoch's losses so far."""
     n_words: int = 0
     """Words read so far."""
+    loss: float = 0.0
+    """Sum of the losses of the steps since the last look at the dev part."""
+    since_judged: int = 0
+    """Those steps."""
+    since_best: int = 0
+    """Looks at the dev part that brought no better score."""
+    best_score: float = -math.inf
+    best_epoch: int = 0
+    best_step: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Told after each epoch."""
+    """Told after each epoch, or each `judge_every` steps."""
 
     epoch: int
     step: int
