@@ -5,6 +5,7 @@ import io
 import random
 import signal
 import sys
+import tempfile
 import threading
 from contextlib import redirect_stderr, redirect_stdout
 from types import SimpleNamespace
@@ -14,26 +15,29 @@ import pytest
 LABELS = ('good "one"', "schön ☂", "[bold]x[/]")
 """Odd names, each with a word that gives it away."""
 WORDS = ("yes", "öfter", "no")
-QUICK = ("--dim", "8", "--hidden-dim", "16", "--dropout", "0")
-QUICK += ("--epochs", "8", "--batch-size", "16", "--learning-rate", "0.05")
+QUICK = ("--dim", "16", "--hidden-dim", "16", "--dropout", "0")
+QUICK += ("--epochs", "8", "--batch-size", "16", "--learning-rate", "0.03")
 
 
 def call(*words, stdin=b""):
     """What `wordwave` answers: exit code, stdout, stderr."""
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv, sys.stdin, signal.getsignal(signal.SIGTERM), threading.excepthook
-    sys.argv, sys.stdin = ["wordwave", *map(str, words)], io.TextIOWrapper(io.BytesIO(stdin))
     code = 0
     from wordwave.cli import main
 
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            main()
-    except SystemExit as end:
-        code = end.code
-    finally:
-        sys.argv, sys.stdin, _, threading.excepthook = before
-        signal.signal(signal.SIGTERM, before[2])
+    with tempfile.TemporaryFile() as piped:
+        piped.write(stdin)
+        piped.seek(0)
+        sys.argv, sys.stdin = ["wordwave", *map(str, words)], io.TextIOWrapper(piped)
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.argv, sys.stdin, _, threading.excepthook = before
+            signal.signal(signal.SIGTERM, before[2])
     return SimpleNamespace(code=code, out=out.getvalue(), err=err.getvalue())
 
 
@@ -41,7 +45,7 @@ def examples(n, seed=0):
     """Texts of which one word tells the label."""
     rng = random.Random(seed)
     for i in range(n):
-        words = [f"w{rng.randrange(20)}" for _ in range(rng.randrange(2, 7))]
+        words = [f"w{rng.randrange(20)}" for _ in range(rng.randrange(1, 5))]
         words.insert(rng.randrange(len(words) + 1), WORDS[i % 3])
         yield " ".join(words), LABELS[i % 3]
 
@@ -71,7 +75,7 @@ def cli():
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory):
-    return write_table(tmp_path_factory.mktemp("data") / "odd.csv", examples(240))
+    return write_table(tmp_path_factory.mktemp("data") / "odd.csv", examples(480))
 
 
 @pytest.fixture(scope="session")

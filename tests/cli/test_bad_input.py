@@ -101,8 +101,8 @@ def test_a_table_that_cannot_be_learnt_from_is_refused(refused, tmp_path, name, 
         ("--bpe-size 10 --tokeniser bpe", ["bpe_size must be at least 256, got 10"]),
         ("--min-count 0", ["min_count must be at least 1, got 0"]),
         ("--max-vocabulary 0", ["max_vocabulary must be at least 1, got 0"]),
-        ("--random-positions 3", ["random_positions must be 0 or at least 7", "got 3"]),
-        ("--random-positions -3", ["random_positions must be 0 or at least 7", "got -3"]),
+        ("--random-positions 3", ["random_positions must be 0 or at least 5", "got 3"]),
+        ("--random-positions -3", ["random_positions must be 0 or at least 5", "got -3"]),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(refused, flags, said):
@@ -190,7 +190,7 @@ def test_a_config_that_cannot_be_read_is_refused(refused, tmp_path, content, sai
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("--dim 6", "holds a run with dim 8, here it is 6"),
+        ("--dim 6", "holds a run with dim 16, here it is 6"),
         ("--embedding pe", "holds a run with embedding 'complex-order', here it is 'pe'"),
         ("--label kind", "holds a run with label 'label', here it is 'kind'"),
         ("--seed 3", "holds a run with seed 0, here it is 3"),
@@ -245,11 +245,11 @@ def told_of(path, **changes):
         ("model.safetensors", with_text("no tensors at all"), "does not hold this model"),
         ("model.safetensors", with_text(""), "does not hold this model"),
         ("model.safetensors", os.remove, "holds no trained model yet: train it first"),
-        ("config.yaml", replaced("dim: 8", "dim: 6"), "does not hold this model: size mismatch"),
+        ("config.yaml", replaced("dim: 16", "dim: 6"), "does not hold this model: size mismatch"),
         ("config.yaml", replaced("task: classify", "task: translate"), "a run of 'translate'"),
-        ("config.yaml", replaced("dim: 8", "dimm: 8"), "did you mean 'dim'?"),
-        ("config.yaml", replaced("dim: 8", "dim: wide"), "model: dim must be int, got 'wide'"),
-        ("config.yaml", replaced("dim: 8", "dim: -4"), "model: dim must be at least 1, got -4"),
+        ("config.yaml", replaced("dim: 16", "dimm: 16"), "did you mean 'dim'?"),
+        ("config.yaml", replaced("dim: 16", "dim: wide"), "model: dim must be int, got 'wide'"),
+        ("config.yaml", replaced("dim: 16", "dim: -4"), "model: dim must be at least 1, got -4"),
         ("config.yaml", with_text("task: [classify"), "is not a YAML file"),
         ("config.yaml", os.remove, "is not a run folder: it has no config.yaml"),
         ("config.yaml", replaced("tokeniser: plain", "tokeniser: bpe"), "tokenizer.json"),
@@ -367,7 +367,7 @@ def test_a_full_disk_is_named_leaves_the_state_before_and_with_room_it_goes_on(
     cli.refusal(halfway.result, f"'{state}' cannot be written: File too large", "goes on")
     assert not [p for p in halfway.folder.rglob("*") if p.name.endswith(".new")]
     with safe_open(state, framework="pt") as file:
-        assert json.loads(file.metadata()["progress"])["step"] == 7  # all steps of the first epoch
+        assert json.loads(file.metadata()["progress"])["step"] == 14  # all steps of the first epoch
     shutil.copytree(halfway.folder, tmp_path / "run")
     assert cli.call(*halfway.words, tmp_path / "run").code == 0
     assert same_weights(tmp_path / "run", halfway.whole)

@@ -40,7 +40,7 @@ class PredictOptions:
 def predict(args: list[str], prog: str) -> None:
     """`wordwave predict`"""
     options = tyro.cli(PredictOptions, prog=prog, args=args)
-    from wordwave.cli.stream import arriving, batches
+    from wordwave.cli.stream import arriving, batches, piped
     from wordwave.data.tables import read_texts
     from wordwave.files import write_whole
     from wordwave.tasks.classifier import TextClassifier
@@ -52,7 +52,7 @@ def predict(args: list[str], prog: str) -> None:
     else:
         if sys.stdin.isatty():
             print("Type texts, one a line; Ctrl-D ends.", file=sys.stderr)
-        parts = arriving(read_texts(sys.stdin.buffer), BATCH)
+        parts = arriving(read_texts(piped()), BATCH)
     lines = answers(classifier, parts, quiet=options.quiet)
     if options.out is not None:
         write_whole(options.out, lambda new: _write(lines, new))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from queue import Queue
 from threading import Thread
-from typing import TypeVar
+from typing import IO, TypeVar
 
 T = TypeVar("T")
 
@@ -34,6 +35,14 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
                 return
             batch.append(item)
         yield batch
+
+
+def piped() -> IO[bytes]:
+    """What is piped in, for `arriving`.
+
+    Not `sys.stdin` itself: Python cannot end while a thread waits for a line of it.
+    """
+    return open(sys.stdin.fileno(), "rb", closefd=False)
 
 
 class _End:

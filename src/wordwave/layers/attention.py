@@ -150,6 +150,27 @@ class MultiHeadAttention(nn.Module):
         Shape: x (B, L, parts·D), positions (L,) or (B, L); those of the last L words read if None,
         or 1 … L where fewer were read
         """
+        heads = self._heads(x, memory, mask, causal, positions)
+        return self.to_out(self._merge_heads(heads))
+
+    def weights(self, x: Tensor, memory: Memory, *, mask: Tensor | None = None) -> Tensor:
+        """How much of each value an answer holds.
+
+        Shape: x (B, L, parts·D), memory of M words -> (B, H, L, M)
+        """
+        n = memory.keys.shape[2]
+        each = torch.eye(n, dtype=memory.values.dtype, device=memory.values.device)
+        apart = memory._replace(values=each.expand(*memory.keys.shape[:2], n, n))
+        return self._heads(x, apart, mask, False, None)
+
+    def _heads(
+        self,
+        x: Tensor,
+        memory: Memory,
+        mask: Tensor | None,
+        causal: bool,
+        positions: Tensor | None,
+    ) -> Tensor:
         check_width("x", x, self.dim, self.field)
         _check_batched("x", x)
         queries = self._split_heads(self.to_query(x))
@@ -169,8 +190,7 @@ class MultiHeadAttention(nn.Module):
             queries = self.rope.turn(queries, positions)
         allowed = _allowed(queries, memory.keys, mask, causal)
         bias = None if self.alibi is None else self.alibi.bias(positions, memory.positions)
-        heads = self._attend(queries, memory, allowed, bias)
-        return self.to_out(self._merge_heads(heads))
+        return self._attend(queries, memory, allowed, bias)
 
     def _attend(
         self, queries: Tensor, memory: Memory, allowed: Tensor | None, bias: Tensor | None

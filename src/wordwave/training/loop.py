@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,8 @@ class Training:
         self.copy = shared(self.model, self.accelerator)
         self.bf16 = uses_bf16(self.settings.precision, self.accelerator.device)
         self.best: dict[str, Tensor] = {}
-        self._made_for, self._made = -1, list[Tensor]()
+        self._made_for = -1
+        self._made: Sequence[Tensor] = ()
         per_epoch = -(-len(self._batches()) // self.settings.accumulate)
         self.n_steps = self.settings.epochs * per_epoch
         if self.settings.max_steps:
@@ -115,7 +116,7 @@ class Training:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         return Step(progress.step, self.n_steps, mean, int(words_all))
 
-    def _epoch(self) -> list[Tensor]:
+    def _epoch(self) -> Sequence[Tensor]:
         """The batches of the current epoch, made once."""
         if self._made_for != self.progress.epoch:
             self._made_for, self._made = self.progress.epoch, self._batches()
@@ -145,7 +146,7 @@ class Training:
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)
 
-    def _batches(self) -> list[Tensor]:
+    def _batches(self) -> Sequence[Tensor]:
         generator = torch.Generator().manual_seed(self._seed(self.progress.epoch, -1))
         return self.task.batches(
             self.settings.batch_size * self.accelerator.num_processes, generator

@@ -64,7 +64,9 @@ class TrainingSettings:
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        counts = ("max_steps", "judge_every", "patience", "seed")
+        if self.seed >= 2**63:
+            raise ValueError(f"seed must be below 2^63, got {self.seed}")
+        counts = ("max_steps", "judge_every", "patience", "seed", "random_positions")
         for name in (*counts, "weight_decay", "frequency_rate", "frequency_decay"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -17,7 +17,7 @@ Positions = Callable[[Tensor], Tensor | None]
 class Task(Protocol):
     """What a model is trained for: batches, their loss, and how good the model is."""
 
-    def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
+    def batches(self, size: int, generator: torch.Generator) -> Sequence[Tensor]:
         """The row numbers of each batch of one epoch."""
 
     def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:

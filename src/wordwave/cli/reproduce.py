@@ -1,0 +1,150 @@
+"""`wordwave reproduce`: the paper's tables and figures by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from wordwave.cli.options import parsed
+from wordwave.experiments.parallel import Backend
+from wordwave.experiments.pools import PoolName
+from wordwave.experiments.protocol import DATASETS, EMBEDDINGS, KEY, SENTENCES, WITH_FOLDS, Rows
+from wordwave.models.config import ENCODERS, EmbeddingKind, EncoderKind
+
+if TYPE_CHECKING:
+    from wordwave.experiments.protocol import Cell, Protocol
+    from wordwave.experiments.store import Store
+
+Target = Literal["table2", "table3", "table4", "table7", "fig1", "fig5", "fig6", "report"]
+DataName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """A table or figure of the paper, from trainings under one protocol (docs/protocol.md).
+
+    Dev selects, the test part is scored once. Results are appended as they come: the same command
+    goes on where it stopped. A table shows all that its records hold; the flags that narrow it say
+    what is trained now.
+    """
+
+    target: tyro.conf.Positional[Target]
+    """table3 and report train nothing; they show what there is."""
+    folds: int = 10
+    """How many of the ten folds of mr, subj, cr and mpqa."""
+    seeds: int = 1
+    """Repetitions, with seeds 0, 1, …"""
+    datasets: tuple[DataName, ...] = DATASETS  # type: ignore[assignment]
+    """Data sets; sst2-sentences learns from SST-2's whole sentences alone. table4, table7, fig1 and
+    fig6 use SST-2, fig5 the first one."""
+    encoders: tuple[EncoderKind, ...] = ENCODERS
+    """Encoders; table4 uses the transformer."""
+    embeddings: tuple[EmbeddingKind, ...] = EMBEDDINGS
+    """Embeddings; rope and alibi go with the transformer only."""
+    rows: tuple[Rows, ...] = ("paper", "matched", "anchors")
+    """table2: the paper's rows, real baselines of as many parameters, and outside anchors."""
+    quick: bool = False
+    """A small version in minutes: 1 fold, 1 seed, few epochs, SST-2 from sentences, no rows of
+    matched size. Kept apart from the others, and marked."""
+    search_trials: int = 0
+    """Search the settings of each row with so many trials on fold 0's dev part; 0: recipes as they
+    are."""
+    search_pool: PoolName = "paper"
+    """What a search varies; see wordwave search."""
+    recipes: Path | None = None
+    """A folder with ENCODER.yaml, or ENCODER-DATASET.yaml, for each encoder."""
+    rounds: int = 5
+    """fig5: measurements of each row."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    backend: Backend = "local"
+    """Who trains: this machine, or a Ray or Dask cluster."""
+    address: str | None = None
+    """Of a cluster that runs already; by default one is started here."""
+    out: Path = Path("results")
+    """Folder: REPORT.md, and reproduce/ with records, tables and figures."""
+    estimate_only: bool = False
+    """Say how long it would take, and stop."""
+    report_only: bool = False
+    """Train nothing; show what is there."""
+
+    @property
+    def folder(self) -> Path:
+        return self.out / "reproduce"
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The data sets, as the budget has them."""
+        if not self.quick:
+            return self.datasets
+        return tuple(dict.fromkeys(SENTENCES if d == "sst2" else d for d in self.datasets))
+
+
+def reproduce(args: list[str], prog: str) -> None:
+    """`wordwave reproduce`"""
+    options = parsed(ReproduceOptions, args, prog)
+    check(options)
+    from rich.console import Console
+
+    from wordwave.cli import reproduce_runs, reproduce_show
+    from wordwave.experiments.store import Store
+
+    console = Console()
+    store = Store(options.folder / "records.jsonl", KEY)
+    words = Store(options.folder / "words.jsonl", KEY)
+    protocol = protocol_of(options, store)
+    if options.target not in ("table3", "report") and not options.report_only:
+        reproduce_runs.run(options, protocol, store, words, console)
+    if not options.estimate_only:
+        reproduce_show.show(options, protocol, store, words, console)
+
+
+def check(options: ReproduceOptions) -> None:
+    """Refuse what makes no sense before anything is loaded."""
+    for name in ("folds", "seeds", "jobs", "rounds"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
+    if options.folds > 10:
+        raise ValueError(f"folds must be at most 10, got {options.folds}")
+    if options.search_trials < 0:
+        raise ValueError(f"search_trials must be at least 0, got {options.search_trials}")
+    for name in ("datasets", "encoders", "embeddings", "rows"):
+        if not getattr(options, name):
+            raise ValueError(f"{name} must name at least one, got none")
+    if options.address and options.backend == "local":
+        raise ValueError(f"address goes with --backend ray or dask, got {options.address!r}")
+
+
+def protocol_of(options: ReproduceOptions, store: Store) -> Protocol:
+    """The terms, with what searches have chosen so far."""
+    from wordwave.experiments.protocol import Protocol, SearchTerms
+
+    search = None
+    if options.search_trials:
+        search = SearchTerms(options.search_trials, options.search_pool)
+    budget: Literal["quick", "full"] = "quick" if options.quick else "full"
+    return Protocol(budget, search, {}, options.recipes)
+
+
+def cells_of(options: ReproduceOptions) -> list[Cell]:
+    """The trainings that a target needs."""
+    from wordwave.experiments.protocol import table2_cells, table4_cells
+    from wordwave.experiments.sensitive_words import words_cells
+
+    folds, seeds = (1, 1) if options.quick else (options.folds, options.seeds)
+    if options.target in ("table7", "fig1", "fig6"):
+        return words_cells(options.where, options.encoders, seeds)
+    if options.target == "table4":
+        return table4_cells(SENTENCES if SENTENCES in options.where else "sst2", seeds)
+    rows = tuple(r for r in options.rows if not (options.quick and r == "matched"))
+    return table2_cells(
+        datasets=options.where,
+        encoders=options.encoders,
+        embeddings=options.embeddings,
+        rows=("paper",) if options.target == "fig5" else rows,
+        folds=folds if set(options.where) & set(WITH_FOLDS) else 1,
+        seeds=seeds,
+    )

@@ -1,0 +1,188 @@
+"""What `wordwave reproduce` trains: first searches, then cells, with the time they will take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from wordwave.cli.reproduce import ReproduceOptions, cells_of
+from wordwave.experiments.anchors import check_installed
+from wordwave.experiments.cell_run import CellRun
+from wordwave.experiments.chosen import chosen_in, search_of, search_record, searched_cells
+from wordwave.experiments.epoch_timing import Timing, timing_kinds
+from wordwave.experiments.estimate import Estimate
+from wordwave.experiments.parallel import run_missing
+from wordwave.experiments.protocol import Cell, Protocol, parts_of
+from wordwave.experiments.sensitive_words import WordsRun
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wordwave.experiments.store import Store
+
+
+def run(
+    options: ReproduceOptions, protocol: Protocol, store: Store, words: Store, console: Console
+) -> None:
+    """Train what a target needs and the stores lack."""
+    cells = cells_of(options)
+    if not cells:
+        raise ValueError("nothing to train: these encoders and embeddings do not combine")
+    for name in {cell.encoder for cell in cells if cell.is_anchor}:
+        check_installed(name)
+    for dataset in {cell.dataset for cell in cells}:
+        parts_of(dataset)  # a set that is missing is told of before anything is trained
+    if protocol.search is not None:
+        protocol = searched(options, protocol, cells, store, console)
+    if options.target == "fig5":
+        measure(options, protocol, cells, store, console)
+    elif options.target in ("table7", "fig1", "fig6"):
+        runner = WordsRun(protocol)
+        train(options, protocol, cells, words, console, runner, runner.key)
+    else:
+        train(options, protocol, cells, store, console, CellRun(protocol), protocol.key)
+
+
+def train(
+    options: ReproduceOptions,
+    protocol: Protocol,
+    cells: Sequence[Cell],
+    store: Store,
+    console: Console,
+    runner: CellRun | WordsRun,
+    key: Callable[[Cell], dict[str, object]],
+) -> None:
+    """Run the cells that the store lacks, with the time they will take."""
+    done = store.done()
+    missing = {name: cell for cell in cells if (name := store.key_of(key(cell))) not in done}
+    if not missing:
+        return
+    estimate = Estimate(protocol, store.records())
+    seconds = {name: estimate.seconds(cell) for name, cell in missing.items()}
+    total = sum(seconds.values()) / options.jobs
+    console.print(
+        f"{len(missing)} of {len(cells)} trainings are missing: about {_spelled(total)} with "
+        f"{options.jobs} at once, if they have a core each.",
+        highlight=False,
+    )
+    if options.estimate_only:
+        return
+    results = run_missing(
+        list(missing.values()),
+        runner,
+        store,
+        key=key,
+        n_jobs=options.jobs,
+        backend=options.backend,
+        address=options.address,
+    )
+    with bar("trainings", sum(seconds.values()), len(missing), console) as advance:
+        for record in results:
+            advance(seconds.get(store.key_of(record), 0.0))
+
+
+def searched(
+    options: ReproduceOptions,
+    protocol: Protocol,
+    cells: Sequence[Cell],
+    store: Store,
+    console: Console,
+) -> Protocol:
+    """The protocol with the settings that searches chose, made now where they are missing."""
+    try:
+        import optuna  # noqa: F401
+    except ModuleNotFoundError:
+        raise ValueError("searches need optuna: pip install 'wordwave[search]'") from None
+    from wordwave.experiments.search import run_workers
+
+    assert protocol.search is not None
+    wanted = searched_cells(cells)
+    chosen = chosen_in(store, protocol, wanted)
+    missing = [c for c in wanted if (c.dataset, c.encoder, c.embedding) not in chosen]
+    if missing:
+        estimate = Estimate(protocol.unsearched(), store.records())
+        seconds = [protocol.search.trials * estimate.seconds(cell) for cell in missing]
+        console.print(
+            f"{len(missing)} searches of {protocol.search.trials} trials are missing: at most "
+            f"about {_spelled(sum(seconds) / options.jobs)}.",
+            highlight=False,
+        )
+        if options.estimate_only:
+            raise ValueError("the trainings can be estimated after the searches they go by")
+        with bar("searches", sum(seconds), len(missing), console) as advance:
+            for cell, expected in zip(missing, seconds, strict=True):
+                plan = search_of(protocol, cell, options.folder / "searches")
+                shared = plan.open()
+                n_missing = plan.total - len(shared.finished())
+                if n_missing > 0:
+                    for _ in run_workers(plan, min(options.jobs, n_missing)):
+                        pass
+                store.append(search_record(protocol, cell, plan))
+                advance(expected)
+    return replace(protocol, chosen=chosen_in(store, protocol, wanted))
+
+
+def measure(
+    options: ReproduceOptions,
+    protocol: Protocol,
+    cells: Sequence[Cell],
+    store: Store,
+    console: Console,
+) -> None:
+    """Fig. 5's seconds, unless they have been measured."""
+    rounds, steps = (2, 10) if options.quick else (options.rounds, 20)
+    kinds = timing_kinds(cells)
+    timing = Timing(protocol, options.where[0], kinds, rounds=rounds, steps=steps)
+    if store.key_of(timing.key()) in store.done():
+        return
+    if options.estimate_only:
+        console.print(f"{timing.n_measurements} measurements of about a second each.")
+        return
+    with bar("measurements", timing.n_measurements, timing.n_measurements, console) as advance:
+        for record in timing.run():
+            if record is None:
+                advance(1.0)
+            else:
+                store.append(record)
+
+
+@contextmanager
+def bar(unit: str, total: float, n: int, console: Console) -> Iterator[Callable[[float], None]]:
+    """A bar over estimated seconds, so that short and long trainings count as they should."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn(unit),
+        BarColumn(),
+        TextColumn("{task.fields[done]}/{task.fields[n]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=3600) as shown:
+        task = shown.add_task(unit, total=total, done=0, n=n)
+        done = 0
+
+        def advance(seconds: float) -> None:
+            nonlocal done
+            done += 1
+            shown.update(task, advance=seconds, done=done)
+
+        yield advance
+
+
+def _spelled(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{timedelta(seconds=seconds).total_seconds() / 3600:.1f} hours"

@@ -1,0 +1,103 @@
+"""What `wordwave reproduce` shows and writes, from its records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wordwave.cli.reproduce import ReproduceOptions
+from wordwave.experiments.epoch_timing import fig5_table
+from wordwave.experiments.grid import Grid, terminal, write_grid
+from wordwave.experiments.protocol import Protocol
+from wordwave.experiments.sensitive_words import table7
+from wordwave.experiments.store import Record, Store
+from wordwave.experiments.summary import Summary
+from wordwave.experiments.table2 import named, table2, table3
+from wordwave.experiments.table4 import table4
+from wordwave.files import write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show(
+    options: ReproduceOptions, protocol: Protocol, store: Store, words: Store, console: Console
+) -> None:
+    """The table or figure of a target."""
+    records, terms = store.records(), protocol.terms()
+    summary = Summary.of(records, terms)
+    trained, timing = words_in(words.records(), terms), timing_in(records, terms)
+    folder = options.folder
+    written: list[Path] = []
+    target = options.target
+    if target in ("table2", "table4") and not summary.runs:
+        raise ValueError(f"'{store.path}' holds no such training; leave --report-only out")
+    if target in ("table7", "fig1", "fig6") and not trained:
+        raise ValueError(f"'{words.path}' holds no such training; leave --report-only out")
+    if target == "fig5" and timing is None:
+        raise ValueError(f"'{store.path}' holds no measurement; leave --report-only out")
+    if target == "report":
+        path = options.out / f"{named('REPORT', protocol)}.md"
+        write_text(path, full_report(summary, protocol, trained, timing))
+        written.append(path)
+    elif target in ("fig1", "fig6"):
+        written += draw(target, trained, folder / named(target, protocol))
+    else:
+        grid = grid_of(target, summary, protocol, trained, timing)
+        console.print(terminal(grid))
+        written += write_grid(grid, folder)
+        if target == "fig5" and timing is not None:
+            from wordwave.experiments.reproduced_figures import draw_fig5
+
+            written += draw_fig5(timing, folder / named("fig5", protocol))
+    console.print("Written: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
+
+
+def grid_of(
+    target: str,
+    summary: Summary,
+    protocol: Protocol,
+    trained: Sequence[Record],
+    timing: Record | None,
+) -> Grid:
+    """The table of a target."""
+    if target == "table7":
+        return table7(trained, protocol)
+    if target == "fig5":
+        assert timing is not None
+        return fig5_table(timing, protocol)
+    return {"table2": table2, "table3": table3, "table4": table4}[target](summary, protocol)
+
+
+def draw(target: str, trained: Sequence[Record], path: Path) -> list[Path]:
+    """Waves of one model, of a CNN where there is one, or the density of δ of all."""
+    from wordwave.experiments.reproduced_figures import draw_fig1, draw_fig6
+
+    if target == "fig6":
+        return draw_fig6(trained, path)
+    cnn = [record for record in trained if record["encoder"] == "cnn"]
+    return draw_fig1((cnn or trained)[0], path)
+
+
+def full_report(
+    summary: Summary, protocol: Protocol, trained: Sequence[Record], timing: Record | None
+) -> str:
+    from wordwave.experiments.reproduction_report import report
+
+    return report(summary, protocol, trained, timing)
+
+
+def words_in(records: Sequence[Record], terms: Record) -> list[Record]:
+    """The last record of each encoder with seed 0, of SST-2's phrases where there are any."""
+    own = [r for r in records if all(r[k] == v for k, v in terms.items()) and r["seed"] == 0]
+    phrases = [r for r in own if r["dataset"] == "sst2"]
+    return list({r["encoder"]: r for r in phrases or own}.values())
+
+
+def timing_in(records: Sequence[Record], terms: Record) -> Record | None:
+    """The last measurement."""
+    own = [
+        r for r in records if r.get("kind") == "timing" and all(r[k] == v for k, v in terms.items())
+    ]
+    return own[-1] if own else None
