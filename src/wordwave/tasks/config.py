@@ -15,7 +15,7 @@ class DataSettings:
 
     data: str = "trec"
     """A data set by name (wordwave data list), or a file of your own: .csv, .tsv or .jsonl,
-    also .gz."""
+    also .gz; or hf:NAME for a data set of the Hugging Face hub."""
     dev: str | None = None
     """A file that selects the best epoch; by default a tenth of the training examples."""
     test: str | None = None

@@ -6,13 +6,20 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from wordwave.data.catalogue import CATALOGUE
+from wordwave.data.hub import load_from_hub
 from wordwave.data.splits import Parts, cut_dev, load_parts
 from wordwave.data.tables import Examples, read_examples
 from wordwave.tasks.config import DataSettings
 
+FROM_HUB = "hf:"
+
 
 def load_examples(data: DataSettings) -> Parts:
     """Training, dev and test examples; the last are `None` where none are named."""
+    if data.data.startswith(FROM_HUB):
+        if data.dev or data.test or data.fold:
+            raise ValueError(f"--dev, --test and --fold do not go with {data.data!r}")
+        return load_from_hub(data.data.removeprefix(FROM_HUB), text=data.text, label=data.label)
     if data.data in CATALOGUE:
         if data.dev or data.test:
             raise ValueError(f"--dev and --test go with files of your own, not with {data.data!r}")

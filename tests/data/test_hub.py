@@ -1,0 +1,34 @@
+"""Data sets of the hub's library, here from a local folder."""
+
+import pytest
+
+from wordwave.tasks.config import DataSettings
+from wordwave.tasks.examples import load_examples
+
+pytest.importorskip("datasets", reason="needs the extra 'datasets'")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    data = tmp_path / "films"
+    data.mkdir()
+    rows = "".join(f"a {'fine' if n % 2 else 'dull'} film {n},{n % 2}\n" for n in range(40))
+    (data / "train.csv").write_text("text,label\n" + rows)
+    (data / "test.csv").write_text("text,label\nfine,1\n")
+    return data
+
+
+def test_a_folder_gives_its_splits_and_a_tenth_is_held_out(folder):
+    parts = load_examples(DataSettings(data=f"hf:{folder}"))
+    assert (len(parts.train), len(parts.dev), len(parts.test)) == (36, 4, 1)
+    assert parts.test.texts == ["fine"] and parts.test.labels == ["1"]
+
+
+def test_what_is_missing_is_named(folder):
+    with pytest.raises(ValueError, match="there is no column 'body', only text, label"):
+        load_examples(DataSettings(data=f"hf:{folder}", text="body"))
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        load_examples(DataSettings(data=f"hf:{folder}/nowhere"))
+    with pytest.raises(ValueError, match="do not go with 'hf:"):
+        load_examples(DataSettings(data=f"hf:{folder}", fold=1))
