@@ -35,21 +35,22 @@ from wordwave.training.loop import Training
 
 RECORDS = Path(__file__).parents[1] / "results" / "throughput.jsonl"
 Predict = Callable[[list[str]], list[str]]
-Train = Callable[[Parts], tuple[Predict, int]]
-"""Gives a predictor and how many times it read the training texts."""
+Train = Callable[[Parts], tuple[Predict, int, Callable[[], None]]]
+"""Gives a predictor, how often it read the training texts, and a way to make it forget them."""
 
 
-def waves(parts: Parts) -> tuple[Predict, int]:
+def waves(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
     recipe = read_recipe("fasttext")
     config = replace(recipe, data=DataSettings(data="(in memory)"))
     prepared = prepare(config, parts)
     training = Training(prepared.classifier.model, prepared.task, config.training)
     for _ in training.run():
         pass
-    return prepared.classifier.predict, training.progress.epoch
+    classifier = prepared.classifier
+    return classifier.predict, training.progress.epoch, classifier.forget
 
 
-def fasttext(parts: Parts) -> tuple[Predict, int]:
+def fasttext(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
     import fasttext as library
 
     epochs = 25
@@ -67,10 +68,10 @@ def fasttext(parts: Parts) -> tuple[Predict, int]:
         said, _ = model.predict([text.lower() for text in texts])
         return [labels[0].removeprefix("__label__") for labels in said]
 
-    return predict, epochs
+    return predict, epochs, lambda: None
 
 
-def tfidf(parts: Parts) -> tuple[Predict, int]:
+def tfidf(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -78,7 +79,7 @@ def tfidf(parts: Parts) -> tuple[Predict, int]:
     words = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True)
     model = make_pipeline(words, LogisticRegression(C=10, max_iter=1000))
     model.fit(parts.train.texts, parts.train.labels)
-    return lambda texts: list(model.predict(texts)), 1
+    return lambda texts: list(model.predict(texts)), 1, lambda: None
 
 
 CONTENDERS: dict[str, Train] = {
@@ -89,14 +90,15 @@ CONTENDERS: dict[str, Train] = {
 
 
 def measured(name: str, train: Train, data: str, parts: Parts, fresh: list[str]) -> dict[str, Any]:
-    """`fresh` are distinct texts; read a second time, what can be remembered is."""
+    """`fresh` are distinct texts; after a second reading, what can be remembered is."""
     start = time.process_time()
-    predict, epochs = train(parts)
+    predict, epochs, forget = train(parts)
     training = time.process_time() - start
     test = parts.test
     assert test is not None
     right = sum(a == b for a, b in zip(predict(test.texts), test.labels, strict=True))
-    first, second = (_seconds(lambda: predict(fresh)) for _ in range(2))
+    forget()
+    first, _, third = (_seconds(lambda: predict(fresh)) for _ in range(3))
     return {
         "contender": name,
         "data": data,
@@ -104,7 +106,7 @@ def measured(name: str, train: Train, data: str, parts: Parts, fresh: list[str])
         "training_seconds": round(training, 2),
         "trained_sentences_per_second": round(epochs * len(parts.train) / training),
         "predicted_sentences_per_second": round(len(fresh) / first),
-        "predicted_again_per_second": round(len(fresh) / second),
+        "predicted_again_per_second": round(len(fresh) / third),
         "n_predicted": len(fresh),
         "torch": torch.__version__,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -102,7 +102,7 @@ def test_a_table_that_cannot_be_learnt_from_is_refused(refused, tmp_path, name, 
         ("--min-count 0", ["min_count must be at least 1, got 0"]),
         ("--max-vocabulary 0", ["max_vocabulary must be at least 1, got 0"]),
         ("--random-positions 3", ["random_positions must be 0 or at least 5", "got 3"]),
-        ("--random-positions -3", ["random_positions must be 0 or at least 5", "got -3"]),
+        ("--random-positions -3", ["random_positions must be at least 0", "got -3"]),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(refused, flags, said):

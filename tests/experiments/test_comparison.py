@@ -27,7 +27,7 @@ def test_an_unknown_recipe_names_the_known_ones():
 
 def test_every_embedding_under_an_encoder_has_the_same_settings():
     recipes = {encoder: read_recipe(encoder) for encoder in ENCODERS}
-    comparison = Comparison(DataSettings(data="trec"), recipes)
+    comparison = Comparison(DataSettings(data="trec"), recipes, "")
     waves, words = (
         comparison.key(Trial("cnn", embedding, 3))["config"]
         for embedding in ("complex-order", "none")

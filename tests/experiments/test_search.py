@@ -189,8 +189,8 @@ def test_a_hopeless_trial_is_stopped_early(tmp_path):
     with alive(tmp_path) as worker:
         for _ in range(5):  # before there are five to compare with, none is stopped
             good = shared.claim(space, 99, worker)
-            for epoch in range(1, 7):
-                good.report(0.99, epoch)
+            for percent in (17, 34, 50, 67, 84, 100):
+                good.report(0.99, percent)
             shared.study.tell(good, 0.99)
         trial = shared.claim(space, 99, worker)
         with pytest.raises(optuna.TrialPruned, match="median"):

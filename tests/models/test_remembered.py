@@ -1,5 +1,7 @@
 """A bag read by looking up says what the model says."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -7,8 +9,10 @@ from wordwave.models import remembered
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import PAPER_EMBEDDINGS, ModelConfig
 from wordwave.models.remembered import RememberedBag
-from wordwave.tasks.sentences import logits_of
+from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
 from wordwave.text.sentences import Sentences
+from wordwave.training.loop import Training
+from wordwave.training.settings import TrainingSettings
 
 
 def sentences(n=40, longest=30, n_words=50):
@@ -42,9 +46,28 @@ def test_it_forgets_when_it_knows_too_much_and_when_the_model_was_trained(monkey
     torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
 
 
+def test_it_notices_training_and_answers_many_threads_alike():
+    model = Classifier(ModelConfig(dim=4, dropout=0.0), 50, 2)
+    classes = torch.randint(0, 2, (40,))
+    task = SentenceTask(Labelled(sentences(), classes))
+    bag = RememberedBag(model)
+    batch = sentences()
+    before = bag.logits(batch)
+    settings = TrainingSettings(epochs=3, learning_rate=0.1, row_sparse=False)
+    list(Training(model, task, settings).run())
+    torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
+    assert not torch.allclose(bag.logits(batch), before)
+    batches = [sentences() for _ in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(bag.logits, batches))
+    for given, wanted in zip(said, batches, strict=True):
+        torch.testing.assert_close(given, logits_of(model, wanted))
+
+
 def test_it_refuses_what_is_no_plain_sum():
     for config in (ModelConfig(encoder="cnn", dim=4), ModelConfig(readout="magnitude", dim=4)):
         with pytest.raises(ValueError, match="encoder 'fasttext'"):
             RememberedBag(Classifier(config, 9, 2))
+    assert not RememberedBag.serves(Classifier(ModelConfig(dim=4), 9, 2).double())
     bag = RememberedBag(Classifier(ModelConfig(dim=4), 9, 2))
     assert not bag.reads(Sentences(torch.ones(200, dtype=torch.long), torch.tensor([200])))

@@ -88,6 +88,15 @@ def test_going_on_from_a_state_ends_with_the_weights_of_never_having_stopped(emb
     assert whole.progress == second.progress
 
 
+def test_a_state_of_other_examples_or_of_more_processes_is_refused():
+    first = begun(QUICK, n=100)
+    tensors, progress = first.state()
+    with pytest.raises(ValueError, match="it has learnt from other examples"):
+        begun(QUICK, n=100).load_state(tensors, progress | {"examples": "others"})
+    with pytest.raises(ValueError, match="it needs 2 processes, got 1"):
+        begun(QUICK, n=100).load_state(tensors, progress | {"n_processes": 2})
+
+
 def test_the_best_epoch_by_dev_is_kept_and_patience_ends_the_training():
     dev = examples(200, seed=5)
     training = begun(replace(QUICK, epochs=30, patience=3, learning_rate=0.1), dev=dev)

@@ -15,12 +15,15 @@ VERBS = {
     "data prepare": ("wordwave.cli.data", "download a data set, check it and convert it"),
     "data verify": ("wordwave.cli.data", "check the prepared data sets against their checksums"),
     "train classify": ("wordwave.cli.train", "train a text classifier; the same command goes on"),
+    "train lm": ("wordwave.cli.train_lm", "train a language model of characters, real or of waves"),
+    "generate": ("wordwave.cli.generate", "a language model writes on from a prompt"),
     "evaluate": ("wordwave.cli.evaluate", "score a trained model on labelled examples"),
     "predict": ("wordwave.cli.predict", "the classes of texts, from a file or a pipe, as JSON"),
     "explain": ("wordwave.cli.explain", "why a text has its class, and how order matters to it"),
     "export": ("wordwave.cli.export", "a trained model as ONNX, checked against onnxruntime"),
     "search": ("wordwave.cli.search", "search for good settings, by dev accuracy"),
     "compare": ("wordwave.cli.compare", "encoders × embeddings on one data set, as a table"),
+    "reproduce": ("wordwave.cli.reproduce", "the paper's tables and figures by name"),
     "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding knows of order"),
 }
 """Each verb is a function of the words after it, named in its module like its last word."""

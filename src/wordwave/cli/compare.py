@@ -55,7 +55,8 @@ def compare(args: list[str], prog: str) -> None:
     for name in ("seeds", "jobs"):
         if getattr(options, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
-    if load_examples(options.data).test is None:
+    parts = load_examples(options.data)
+    if parts.test is None:
         raise ValueError(f"'{options.data.data}' has no test part to compare on: give --test FILE")
     recipes = {encoder: read_recipe(encoder, options.recipes) for encoder in options.encoders}
     if options.vectors is not None:
@@ -64,7 +65,7 @@ def compare(args: list[str], prog: str) -> None:
             encoder: replace(recipe, text=replace(recipe.text, vectors=vectors))
             for encoder, recipe in recipes.items()
         }
-    comparison = Comparison(options.data, recipes)
+    comparison = Comparison(options.data, recipes, parts.fingerprint())
     wanted = trials(options.encoders, options.embeddings, options.seeds)
     if not wanted:
         raise ValueError("nothing to train: these encoders and embeddings do not combine")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 if TYPE_CHECKING:
-    from wordwave.data.catalogue import DataSet
+    from wordwave.data.shelf import Item
 
 ALL = "all"
 Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME …")]
@@ -17,12 +17,12 @@ Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="
 
 @dataclass(frozen=True)
 class ListSets:
-    """The data sets of the catalogue, and which of them are in the data home."""
+    """All data sets that have a name, and which of them are in the data home."""
 
 
 @dataclass(frozen=True)
 class Prepare:
-    """Download data sets and turn them into `label<TAB>text` files.
+    """Download data sets, check them and turn them into the form that wordwave reads.
 
     What is there already is kept, and a download that was cut goes on. WORDWAVE_DATA names the
     data home; WORDWAVE_MIRROR names a web address that has the same files.
@@ -59,32 +59,29 @@ def verify(args: Sequence[str], prog: str) -> None:
 
 
 def list_sets() -> None:
-    """Print the catalogue."""
+    """Print all there is."""
     from rich.console import Console
     from rich.table import Table
 
-    from wordwave.data.catalogue import CATALOGUE
     from wordwave.data.home import data_home
+    from wordwave.data.shelf import shelf
 
-    home = data_home()
-    table = Table("name", "classes", "rows", "prepared", "licence")
+    table = Table("name", "what", "size", "prepared", "licence")
     table.columns[2].justify = "right"
-    for dataset in CATALOGUE.values():
-        n_here = sum((home / part.file).is_file() for part in dataset.parts)
-        here = "no" if not n_here else "yes" if n_here == len(dataset.parts) else "in part"
-        classes = ", ".join(dataset.classes)
-        table.add_row(dataset.name, classes, f"{dataset.rows:,}", here, dataset.licence)
+    for item in shelf().values():
+        n_here = item.n_here()
+        here = "no" if not n_here else "yes" if n_here == len(item.files) else "in part"
+        table.add_row(item.name, item.what, item.size, here, item.licence)
     console = Console()
     console.print(table)
+    home = data_home()
     console.print(f"Data home: {home} (WORDWAVE_DATA names another)", soft_wrap=True, markup=False)
 
 
-def prepare_sets(datasets: Sequence[DataSet]) -> None:
+def prepare_sets(items: Sequence[Item]) -> None:
     """Make what is missing, with a bar for each download."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from wordwave.data import prepare as preparation
 
     console = Console()
     columns = (
@@ -101,34 +98,32 @@ def prepare_sets(datasets: Sequence[DataSet]) -> None:
                 tasks[file] = bars.add_task(file, total=total)
             bars.update(tasks[file], completed=done, total=total)
 
-        for dataset in datasets:
-            made = preparation.prepare(dataset, progress=show)
+        for item in items:
+            made = item.prepare(show)
             what = "wrote " + ", ".join(map(str, made)) if made else "all there"
-            for line in (f"{dataset.name}: {what}", f"  {dataset.licence}; {dataset.citation}"):
+            for line in (f"{item.name}: {what}", f"  {item.licence}; {item.citation}"):
                 bars.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def verify_sets(datasets: Sequence[DataSet] | None) -> None:
+def verify_sets(items: Sequence[Item] | None) -> None:
     """Print how each file stands; anything but ok is an error in the end."""
-    from wordwave.data.catalogue import CATALOGUE
     from wordwave.data.home import data_home
-    from wordwave.data.prepare import state
+    from wordwave.data.shelf import shelf
 
-    home = data_home()
-    if datasets is None:
-        sets = CATALOGUE.values()
-        datasets = [s for s in sets if any((home / part.file).exists() for part in s.parts)]
-        if not datasets:
+    if items is None:
+        items = [item for item in shelf().values() if item.n_here()]
+        if not items:
+            home = data_home()
             raise ValueError(f"data home '{home}' holds no set; run `wordwave data prepare NAME`")
     n_files, bad, again = 0, [], []
-    for dataset in datasets:
-        for part in dataset.parts:
-            found = state(part, home=home)
-            print(f"{part.file}: {found}")
+    for item in items:
+        for file, state in item.files.items():
+            found = state()
+            print(f"{file}: {found}")
             n_files += 1
             if found != "ok":
-                bad.append(part.file)
-                again.append(dataset.name)
+                bad.append(file)
+                again.append(item.name)
     if bad:
         raise ValueError(
             f"{len(bad)} of {n_files} files must be made again ({', '.join(bad)}); "
@@ -136,11 +131,11 @@ def verify_sets(datasets: Sequence[DataSet] | None) -> None:
         )
 
 
-def _named(names: tuple[str, ...]) -> Sequence[DataSet]:
-    from wordwave.data.catalogue import CATALOGUE, dataset_named
+def _named(names: tuple[str, ...]) -> Sequence[Item]:
+    from wordwave.data.shelf import item_named, shelf
 
     if not names:
-        raise ValueError(f"name one or more of {', '.join(CATALOGUE)}, or {ALL}")
+        raise ValueError(f"name one or more of {', '.join(shelf())}, or {ALL}")
     if ALL in names:
-        return [*CATALOGUE.values()]
-    return [dataset_named(name) for name in dict.fromkeys(names)]
+        return [*shelf().values()]
+    return [item_named(name) for name in dict.fromkeys(names)]

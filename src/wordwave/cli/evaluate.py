@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from wordwave.cli.evaluate_lm import evaluate_lm
+from wordwave.tasks.kind import task_of
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -36,6 +39,10 @@ class EvaluateOptions:
 
 def evaluate(args: list[str], prog: str) -> None:
     """`wordwave evaluate`"""
+    folder = next((Path(a) for a in args if (Path(a) / "config.yaml").is_file()), None)
+    if folder is not None and task_of(folder) == "lm":
+        evaluate_lm(args, prog)
+        return
     options = tyro.cli(EvaluateOptions, prog=prog, args=args)
     from rich.console import Console
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -16,7 +16,6 @@ from wordwave.models.config import ENCODERS, EmbeddingKind, EncoderKind
 
 if TYPE_CHECKING:
     from wordwave.experiments.protocol import Cell, Protocol
-    from wordwave.experiments.store import Store
 
 Target = Literal["table2", "table3", "table4", "table7", "fig1", "fig5", "fig6", "report"]
 DataName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
@@ -95,7 +94,7 @@ def reproduce(args: list[str], prog: str) -> None:
     console = Console()
     store = Store(options.folder / "records.jsonl", KEY)
     words = Store(options.folder / "words.jsonl", KEY)
-    protocol = protocol_of(options, store)
+    protocol = protocol_of(options)
     if options.target not in ("table3", "report") and not options.report_only:
         reproduce_runs.run(options, protocol, store, words, console)
     if not options.estimate_only:
@@ -118,8 +117,8 @@ def check(options: ReproduceOptions) -> None:
         raise ValueError(f"address goes with --backend ray or dask, got {options.address!r}")
 
 
-def protocol_of(options: ReproduceOptions, store: Store) -> Protocol:
-    """The terms, with what searches have chosen so far."""
+def protocol_of(options: ReproduceOptions) -> Protocol:
+    """The terms; what searches choose is filled in when they are done."""
     from wordwave.experiments.protocol import Protocol, SearchTerms
 
     search = None

@@ -51,15 +51,15 @@ def classify(args: list[str], prog: str) -> None:
     config = ClassifyConfig(options.data, options.text, options.model, options.training)
     folder = options.out or default_folder(config)
     import torch
-    from accelerate import Accelerator
     from rich.console import Console
 
     from wordwave.cli.progress import training_bar
     from wordwave.tasks.classify import check_same, finished, prepare, train
+    from wordwave.training.loop import make_accelerator
     from wordwave.training.run import Stopped
 
     torch.set_num_threads(options.threads)
-    accelerator = Accelerator()
+    accelerator = make_accelerator()
     console = Console(quiet=not accelerator.is_main_process)
     check_same(config, folder)
     result = finished(folder)
@@ -84,7 +84,8 @@ def classify(args: list[str], prog: str) -> None:
         raise Stopped(f"stopped and saved in '{folder}'; the same command goes on") from None
     except OSError as problem:
         raise OSError(f"{problem}; mend that, and the same command goes on") from problem
-    show_result(result, folder, console)
+    if accelerator.is_main_process:
+        show_result(result, folder, console)
 
 
 def defaults_from(args: list[str]) -> ClassifyOptions:

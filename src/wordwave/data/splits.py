@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from wordwave.data.tables import Examples, read_headerless
 
 N_FOLDS = 10
 DEV_SHARE = 0.1
-# Every run has the same folds; a run's own seed draws the development part alone.
+# Every run has the same folds, whatever its seed.
 _FOLD_SEED = 0
 
 
@@ -24,6 +25,14 @@ class Parts:
     train: Examples
     dev: Examples | None
     test: Examples | None
+
+    def fingerprint(self) -> str:
+        """Differs where examples differ."""
+        digest = hashlib.sha256()
+        for part in (self.train, self.dev, self.test):
+            if part is not None:
+                digest.update(repr((part.texts, part.labels)).encode())
+        return digest.hexdigest()[:16]
 
 
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:

@@ -118,7 +118,10 @@ class SinusoidalPositionEmbedding(WordEmbedding):
         if dim % 2:
             raise ValueError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
-        self.position_scale = position_scale
+        # Kept with the weights: a trained model is nothing without it.
+        self.register_buffer("position_scale", torch.tensor(float(position_scale)))
+
+    position_scale: Tensor
 
     @property
     def frequencies(self) -> Tensor:

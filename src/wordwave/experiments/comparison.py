@@ -17,8 +17,8 @@ from wordwave.tasks.config import ClassifyConfig, DataSettings
 if TYPE_CHECKING:
     from wordwave.experiments.store import Record
 
-KEY = ("encoder", "embedding", "seed", "config")
-"""What makes a trial's record; `config` holds all settings."""
+KEY = ("encoder", "embedding", "seed", "config", "examples")
+"""What makes a trial's record: all settings, and a fingerprint of the examples."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,12 @@ class Comparison:
     Args:
         data: what is learnt from and scored on.
         recipes: the settings of each encoder, the same for all embeddings.
+        examples: a fingerprint of the examples.
     """
 
     data: DataSettings
     recipes: Mapping[EncoderKind, ClassifyConfig]
+    examples: str
 
     def config(self, trial: Trial) -> ClassifyConfig:
         """The settings of a trial."""
@@ -59,6 +61,7 @@ class Comparison:
             "embedding": trial.embedding,
             "seed": trial.seed,
             "config": to_plain(self.config(trial)),
+            "examples": self.examples,
         }
 
     def run(self, trial: Trial) -> Record:
@@ -84,6 +87,7 @@ class Comparison:
         seconds = time.process_time() - start
         progress = training.progress
         scores = evaluate(prepared.classifier, prepared.test)
+        prepared.classifier.forget()
         start = time.process_time()
         prepared.classifier.predict(parts.train.texts)
         predicting = time.process_time() - start
@@ -95,7 +99,7 @@ class Comparison:
             "best_epoch": progress.best_epoch,
             "epochs": progress.epoch,
             "parameters": count_parameters(prepared.classifier.model),
-            "epoch_seconds": round(seconds / progress.epoch, 3),
+            "epoch_seconds": round(seconds / max(progress.epoch, 1), 3),
             "words_per_second": round(progress.n_words / seconds),
             "predictions_per_second": round(len(parts.train.texts) / predicting),
             "torch": torch.__version__,

@@ -1,13 +1,22 @@
-"""Run many cells at once, one thread each, and keep every result as it comes."""
+"""Run many cells at once, one thread each, and keep every result as it comes.
+
+On this machine by default; on a Ray or Dask cluster by joblib's back ends for them.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal, TypeVar
 
 from wordwave.experiments.store import Record, Store
 
 Cell = TypeVar("Cell")
+Backend = Literal["local", "ray", "dask"]
+
+_PAUSE = 0.2
+"""Seconds between two looks at what Ray's workers have written."""
 
 
 def run_missing(
@@ -17,16 +26,117 @@ def run_missing(
     *,
     key: Callable[[Cell], dict[str, Any]],
     n_jobs: int = 2,
+    backend: Backend = "local",
+    address: str | None = None,
 ) -> Iterator[Record]:
     """Run the cells that the store lacks, append each record as it comes, and yield it.
 
-    Whatever ends this loop early loses the cells in flight and nothing else.
+    Whatever ends this loop early loses the cells in flight and nothing else. What another process
+    has stored meanwhile is not run again.
+
+    Args:
+        backend: who computes; Ray's workers must see the store's file.
+        address: of a cluster that is running; by default one is started here, with n_jobs workers.
     """
     from joblib import Parallel, delayed
 
     done = store.done()
     missing = [cell for cell in cells if store.key_of(key(cell)) not in done]
-    pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    for record in pool(delayed(run)(cell) for cell in missing):
-        store.append(record)
-        yield record
+
+    def still_missing() -> Iterator[Cell]:
+        for cell in missing:
+            if store.key_of(key(cell)) not in store.done():
+                yield cell
+
+    if not missing:
+        return
+    with _cluster(backend, n_jobs, address):
+        if backend == "ray":
+            wanted = {store.key_of(key(cell)) for cell in missing}
+            for record in _stored_by_workers(missing, run, store, n_jobs):
+                if store.key_of(record) in wanted:
+                    yield record
+            return
+        pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+        for record in pool(delayed(_run)(run, cell) for cell in still_missing()):
+            store.append(record)
+            yield record
+
+
+def _stored_by_workers(
+    cells: Sequence[Cell], run: Callable[[Cell], Record], store: Store, n_jobs: int
+) -> Iterator[Record]:
+    """All records that are stored from now on, whoever stores them.
+
+    Ray's back end gives its results at the end only, so its workers store them as they come.
+    """
+    from joblib import Parallel, delayed
+
+    problems: list[BaseException] = []
+
+    def wait_for_all() -> None:
+        try:
+            pool = Parallel(n_jobs=n_jobs, backend="ray", batch_size=1)
+            pool(delayed(_run_and_store)(run, cell, store) for cell in cells)
+        except BaseException as problem:
+            problems.append(problem)
+
+    seen = len(store.records())
+    grid = threading.Thread(target=wait_for_all, daemon=True)
+    grid.start()
+    is_over = False
+    while not is_over:
+        grid.join(timeout=_PAUSE)
+        is_over = not grid.is_alive()
+        fresh = store.records()[seen:]
+        seen += len(fresh)
+        yield from fresh
+    if problems:
+        raise problems[0]
+
+
+def _run(run: Callable[[Cell], Record], cell: Cell) -> Record:
+    return run(cell)  # Dask needs a function that can be hashed, and what runs cells may not be
+
+
+def _run_and_store(run: Callable[[Cell], Record], cell: Cell, store: Store) -> None:
+    store.append(run(cell))
+
+
+@contextmanager
+def _cluster(backend: Backend, n_jobs: int, address: str | None) -> Iterator[None]:
+    """A cluster to work on, closed at the end."""
+    if backend == "local":
+        yield
+    elif backend == "ray":
+        try:
+            import ray
+            from ray.util.joblib import register_ray
+        except ModuleNotFoundError:
+            raise ValueError(_missing(backend)) from None
+        options = {"address": address} if address else {"num_cpus": n_jobs}
+        ray.init(**options, include_dashboard=False, log_to_driver=False)
+        register_ray()
+        try:
+            yield
+        finally:
+            ray.shutdown()
+    else:
+        try:
+            from distributed import Client, LocalCluster
+        except ModuleNotFoundError:
+            raise ValueError(_missing(backend)) from None
+        from joblib import parallel_config
+
+        with ExitStack() as open_until_the_end:
+            enter = open_until_the_end.enter_context
+            if not address:
+                local = LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None)
+                address = enter(local).scheduler_address
+            enter(Client(address))
+            enter(parallel_config(backend="dask"))
+            yield
+
+
+def _missing(backend: str) -> str:
+    return f"backend {backend!r} needs its package: pip install 'wordwave[cluster]'"

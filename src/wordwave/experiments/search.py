@@ -5,7 +5,6 @@ The test part has no part in it: a search refuses to be given one.
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing
 import os
 import signal
@@ -75,7 +74,7 @@ class Search:
             for name, value in part.items()
             if name not in drawn
         }
-        return {"pool": self.pool, **common, "examples": _fingerprint(self.parts)}
+        return {"pool": self.pool, **common, "examples": self.parts.fingerprint()}
 
     def config_of(self, trial: Trial | FrozenTrial) -> ClassifyConfig:
         """The complete config of a trial."""
@@ -83,9 +82,7 @@ class Search:
 
     def open(self) -> SharedStudy:
         """The study, new or as it was left."""
-        training = self.config.training
-        first_judged = ceil(training.epochs / 3)  # good settings may be slow to show
-        return SharedStudy(self.folder, self.fixed, seed=training.seed, first_judged=first_judged)
+        return SharedStudy(self.folder, self.fixed, seed=self.config.training.seed)
 
 
 def dev_accuracy(config: ClassifyConfig, parts: Parts, trial: Trial) -> float:
@@ -101,7 +98,8 @@ def dev_accuracy(config: ClassifyConfig, parts: Parts, trial: Trial) -> float:
     try:
         for report in training.run():
             if isinstance(report, Epoch):
-                trial.report(report.scores["accuracy"], report.epoch)
+                done = ceil(100 * report.step / training.n_steps)  # alike for all batch sizes
+                trial.report(report.scores["accuracy"], done)
                 if trial.should_prune():
                     raise TrialPruned("below the median of the other trials")
     except ValueError as diverged:  # such settings are hopeless, the search is not
@@ -189,12 +187,3 @@ def space_of(settings: tuple[Setting, ...]) -> dict[str, Any]:
         else CategoricalDistribution(s.values)
         for s in settings
     }
-
-
-def _fingerprint(parts: Parts) -> str:
-    """Differs where examples differ."""
-    digest = hashlib.sha256()
-    for part in (parts.train, parts.dev):
-        if part is not None:
-            digest.update(repr((part.texts, part.labels)).encode())
-    return digest.hexdigest()[:16]

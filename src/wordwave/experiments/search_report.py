@@ -59,7 +59,7 @@ def trials_csv(trials: list[FrozenTrial]) -> str:
         {
             "trial": _number(trial),
             "dev_accuracy": max(trial.intermediate_values.values(), default=None),
-            "epochs": len(trial.intermediate_values),
+            "percent_trained": max(trial.intermediate_values, default=0),
             "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
             "stopped": trial.user_attrs.get("stopped", ""),
             **trial.params,

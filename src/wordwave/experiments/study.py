@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 JOURNAL = "study.journal"
+FIRST_JUDGED = 33
+"""Percent of a training after which a hopeless trial may be stopped: good ones may be slow too."""
 _NAME = "search"
 
 
@@ -33,12 +35,9 @@ class SharedStudy:
         folder: holds `study.journal`; made if it is not there.
         settings: what all trials have in common; a study begun with others is refused.
         seed: the same draws for the same seed.
-        first_judged: the epoch from which on a hopeless trial may be stopped.
     """
 
-    def __init__(
-        self, folder: Path, settings: dict[str, Any], *, seed: int = 0, first_judged: int = 1
-    ) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any], *, seed: int = 0) -> None:
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
@@ -53,7 +52,7 @@ class SharedStudy:
         with writing:
             _mend(path)
         storage = JournalStorage(JournalFileBackend(str(path), lock_obj=writing))
-        pruner = optuna.pruners.MedianPruner(n_warmup_steps=first_judged)
+        pruner = optuna.pruners.MedianPruner(n_warmup_steps=FIRST_JUDGED)
 
         def begin() -> Any:
             return optuna.create_study(

@@ -7,6 +7,8 @@ and texts say the same words at the same places again and again. So it is worked
 
 from __future__ import annotations
 
+from threading import Lock
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -44,13 +46,15 @@ class RememberedBag:
         self.n_words: int = model.embedding.vocab_size  # type: ignore[assignment]
         self.slots = torch.empty(PLACES * self.n_words, dtype=torch.long)
         self.n_rows = 0
+        self.lock = Lock()  # a server may ask from several threads
         self._forget()
 
     @staticmethod
     def serves(model: Classifier) -> bool:
         """Whether a model is a plain sum up to its first layer."""
-        on_cpu = next(model.parameters()).device.type == "cpu"
-        return on_cpu and model.config.encoder == "fasttext" and not model.readout.by_magnitude
+        weight = next(model.head.parameters())
+        plain = weight.device.type == "cpu" and weight.dtype == torch.float32
+        return plain and model.config.encoder == "fasttext" and not model.readout.by_magnitude
 
     def reads(self, sentences: Sentences) -> bool:
         """Whether these sentences are short and few enough."""
@@ -59,6 +63,10 @@ class RememberedBag:
     @torch.no_grad()
     def logits(self, sentences: Sentences) -> Tensor:
         """Shape: N sentences that it `reads` -> (N, n_classes)"""
+        with self.lock:
+            return self._logits(sentences)
+
+    def _logits(self, sentences: Sentences) -> Tensor:
         if self._weights() != self.weights:  # trained on since
             self._forget()
         owner = torch.arange(len(sentences)).repeat_interleave(sentences.lengths)

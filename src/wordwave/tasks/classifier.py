@@ -79,11 +79,17 @@ class TextClassifier(
         return torch.cat(parts), n_cut
 
     def _logits(self, sentences: Sentences) -> Tensor:
-        if self._bag is None and RememberedBag.serves(self.model):
-            self._bag = RememberedBag(self.model)
-        if self._bag is not None and self._bag.reads(sentences):
-            return self._bag.logits(sentences)
+        if RememberedBag.serves(self.model):
+            bag = self._bag or RememberedBag(self.model)
+            self._bag = bag
+            if bag.reads(sentences):
+                return bag.logits(sentences)
         return logits_of(self.model, sentences)
+
+    def forget(self) -> None:
+        """Drop what was remembered of earlier texts, which makes reading fast and costs memory."""
+        self._bag = None
+        self.encoder.forget()
 
     def probabilities(self, texts: Sequence[str]) -> Tensor:
         """Shape: N texts -> (N, n_classes), rows of sum 1"""

@@ -44,6 +44,8 @@ class Prepared:
     task: SentenceTask
     test: Labelled | None
     notes: list[str]
+    fingerprint: str
+    """Of the examples."""
 
 
 def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
@@ -102,10 +104,18 @@ def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
             f"random_positions must be 0 or at least {longest}, the words of the longest text, "
             f"got {reach}"
         )
+    if reach > config.model.max_length and config.model.embedding == "pe":
+        raise ValueError(
+            f"random_positions must be at most max_length, {config.model.max_length}, for 'pe', "
+            f"got {reach}"
+        )
+    if config.training.amplitude_penalty and settings.freeze_vectors:
+        raise ValueError("amplitude_penalty changes vectors that freeze_vectors keeps: choose one")
     dev = None if parts.dev is None else labelled(parts.dev)
     test = None if parts.test is None else labelled(parts.test)
     task = SentenceTask(train, dev, word_dropout=config.training.word_dropout)
-    return Prepared(TextClassifier(model, encoder, labels, config), task, test, notes)
+    classifier = TextClassifier(model, encoder, labels, config)
+    return Prepared(classifier, task, test, notes, parts.fingerprint())
 
 
 def class_numbers(given: Iterable[str], labels: Sequence[str], name: str) -> Tensor:
@@ -129,15 +139,22 @@ def train(
     save_every: float = 60.0,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
-    """Train in a run folder, from where it was left; the figures of the finished run.
+    """Train in a run folder, from where it was left; the figures of the finished run, which only
+    the main process has.
 
     The test part is scored once, with the weights that dev selected.
     """
     options = {} if accelerator is None else {"accelerator": accelerator}
     classifier = prepared.classifier
-    training = Training(classifier.model, prepared.task, config.training, **options)
+    training = Training(
+        classifier.model,
+        prepared.task,
+        config.training,
+        examples=prepared.fingerprint,
+        **options,
+    )
     is_main = training.accelerator.is_main_process
-    if is_main:
+    if is_main and not (folder / "state").exists():
         classifier.save_words(folder)
     try:
         train_in(folder, training, save_every=save_every, watch=watch)
@@ -145,11 +162,12 @@ def train(
         if is_main and training.best:
             classifier.save_weights(folder, training.best)
         raise
+    if not is_main:
+        return {}
     result = _result(training, prepared, read_journal(folder / "metrics.jsonl"))
-    if is_main:
-        classifier.save_weights(folder)
-        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-        shutil.rmtree(folder / "state", ignore_errors=True)
+    classifier.save_weights(folder)
+    write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
+    shutil.rmtree(folder / "state", ignore_errors=True)
     return result
 
 

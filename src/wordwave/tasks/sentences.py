@@ -94,10 +94,11 @@ def accuracy(model: nn.Module, data: Labelled, *, batch_words: int = 4096) -> fl
 def _sequences_right(model: nn.Module, data: Labelled, batch_words: int) -> float:
     was_training = model.training
     model.eval()
+    device = next(model.parameters()).device
     right = 0
     for rows in by_length(data.sentences.lengths, batch_words):
-        ids = data.sentences.padded(rows)
-        wanted = _cut(data.targets[rows], ids)
+        ids = data.sentences.padded(rows).to(device)
+        wanted = _cut(data.targets[rows], ids).to(device)
         hits = (model(ids).argmax(-1) == wanted) | (wanted == NO_TARGET)
         right += int(hits.all(1).sum())
     model.train(was_training)

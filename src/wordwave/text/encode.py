@@ -63,6 +63,10 @@ class TextEncoder:
         lengths = sizes.clip(max=most) // ID.itemsize
         return Encoded(Sentences(torch.from_numpy(ids), torch.from_numpy(lengths)), len(cut))
 
+    def forget(self) -> None:
+        """Drop the chunks that are remembered."""
+        self._chunks.clear()
+
     def _row(self, text: str) -> bytes:
         """The ids of a text as bytes; at least max_length + 1 of them where the text has more."""
         ids_of, separator = self._chunks.__getitem__, self.tokeniser.separator

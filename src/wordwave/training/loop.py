@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 
-def _accelerator() -> Accelerator:
+def make_accelerator() -> Accelerator:
+    """Devices and processes, by what launched this one."""
     from accelerate import Accelerator
 
-    return Accelerator()
+    # Precision and accumulation are the run's own, whatever `accelerate config` says.
+    return Accelerator(mixed_precision="no", gradient_accumulation_steps=1)
 
 
 @dataclass
@@ -38,10 +40,14 @@ class Training:
     model: nn.Module
     task: Task
     settings: TrainingSettings
-    accelerator: Accelerator = field(default_factory=_accelerator)
+    accelerator: Accelerator = field(default_factory=make_accelerator)
     progress: Progress = field(default_factory=Progress)
+    examples: str = ""
+    """A fingerprint of what is learnt from; a state of other examples is refused."""
 
     def __post_init__(self) -> None:
+        self.progress.examples = self.examples
+        self.progress.n_processes = self.accelerator.num_processes
         self.optimisers = optimisers_for(self.model.to(self.accelerator.device), self.settings)
         self.copy = shared(self.model, self.accelerator)
         self.bf16 = uses_bf16(self.settings.precision, self.accelerator.device)
@@ -107,6 +113,8 @@ class Training:
         self._set_rates()
         for optimiser in self.optimisers:
             optimiser.step()
+        # torch's fused step does not say that it changed the weights.
+        torch.autograd.graph.increment_version(list(self.model.parameters()))
         progress.step += 1
         progress.batch += len(turn)
         progress.n_words += int(words_all)
@@ -206,6 +214,11 @@ class Training:
 
     def load_state(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
+        there, here = Progress(**progress), self.progress
+        if there.examples != here.examples:
+            raise ValueError("it has learnt from other examples")
+        if there.n_processes != here.n_processes:
+            raise ValueError(f"it needs {there.n_processes} processes, got {here.n_processes}")
 
         def under(prefix: str) -> dict[str, Tensor]:
             return {
@@ -225,4 +238,4 @@ class Training:
                         optimiser.state[parameters[name]][key] = value
         if isinstance(self.task, Remembering):
             self.task.load_state(under("task."))
-        self.progress = Progress(**progress)
+        self.progress = there

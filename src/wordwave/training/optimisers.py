@@ -67,7 +67,7 @@ class RowAdam(Optimizer):
             )
         state = self.state[table]
         if not state:
-            state["step"] = torch.zeros(())
+            state["step"] = torch.zeros((), device=table.device)
             state["mean"], state["square"] = torch.zeros_like(table), torch.zeros_like(table)
         grad = grad.coalesce()
         rows = grad.indices()[0]

@@ -22,11 +22,16 @@ def random_positions(
     if highest < length:
         raise ValueError(f"highest must be at least the longest sentence, {length}, got {highest}")
     n_words = mask.sum(1, keepdim=True)
-    drawn = torch.rand(mask.shape, generator=generator).masked_fill(~mask, 1).sort(dim=1).values
+    drawn = (
+        torch.rand(mask.shape, generator=generator, device=mask.device)
+        .masked_fill(~mask, 1)
+        .sort(dim=1)
+        .values
+    )
     # Sorted draws may coincide; the k-th word's own place, k, is added to keep them apart.
     spare = highest - n_words
     gaps = torch.minimum((drawn * (spare + 1)).long(), spare)
-    return (gaps + torch.arange(1, length + 1)) * mask
+    return (gaps + torch.arange(1, length + 1, device=mask.device)) * mask
 
 
 def spread(

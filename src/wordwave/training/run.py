@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+import torch
+
 from wordwave.training.checkpoint import load_state, save_state
 from wordwave.training.journal import Journal
 from wordwave.training.loop import Training
@@ -35,8 +37,12 @@ def train_in(
     is_main = training.accelerator.is_main_process
     if state.exists():
         load_state(training, state)
-    training.accelerator.wait_for_everyone()
-    journal = Journal(folder, training.progress.step) if is_main else None
+    _check_all_at_one_step(training)
+    journal = None
+    if is_main:
+        # A look at the dev part that the state does not know of comes again.
+        told = training.progress.step - (training.progress.since_judged > 0)
+        journal = Journal(folder, told)
     saved = epoch_began = time.monotonic()
     words = training.progress.n_words
     with _asked_to_stop() as asked:
@@ -55,13 +61,39 @@ def train_in(
                 epoch_began, words = now, training.progress.n_words
             if watch is not None:
                 watch(report)
-            if is_main and (asked() or now - saved >= save_every):
+            stopping = _any_process(asked(), training)
+            if is_main and (stopping or now - saved >= save_every):
                 save_state(training, state)
                 saved = time.monotonic()
-            if asked():
+            if stopping:
+                training.accelerator.wait_for_everyone()
                 raise Stopped
     if journal is not None:
         journal.close()
+
+
+def _check_all_at_one_step(training: Training) -> None:
+    """Processes on several machines must see the same run folder."""
+    steps = _gathered(training.progress.step, training)
+    if len(set(steps)) > 1:
+        raise ValueError(
+            f"the processes go on from different steps, {steps}: they must share the run folder"
+        )
+
+
+def _any_process(flag: bool, training: Training) -> bool:
+    return any(_gathered(int(flag), training))
+
+
+def _gathered(number: int, training: Training) -> list[int]:
+    """The number of each process."""
+    accelerator = training.accelerator
+    if accelerator.num_processes == 1:
+        return [number]
+    gathered: list[int] = accelerator.gather(
+        torch.tensor([number], device=accelerator.device)
+    ).tolist()
+    return gathered
 
 
 @contextmanager

@@ -58,6 +58,9 @@ class Progress:
     best_score: float = -math.inf
     best_epoch: int = 0
     best_step: int = 0
+    examples: str = ""
+    """A fingerprint of the examples."""
+    n_processes: int = 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,85 @@
+"""Translation: decoding with and without a cache, and training steps of either field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+
+from benchmarks.measure import Contender, Precision
+from wordwave.models.decode import Recomputed, beam_search
+from wordwave.models.translation import translation_model
+from wordwave.models.translation_config import TranslationModelConfig
+from wordwave.models.words import END, N_SPECIALS
+from wordwave.tasks.pair_task import PairTask, SentencePairs
+from wordwave.tasks.translate_config import TranslationTraining
+from wordwave.text.sentences import Sentences
+from wordwave.training.loop import Training
+from wordwave.training.task import Step
+
+N_PIECES, BEAM, LENGTH, N_SOURCES = 10_004, 5, 50, 64
+REAL = TranslationModelConfig(embedding="tpe", dim=128, feed_forward_dim=256)
+COMPLEX = TranslationModelConfig(embedding="complex-order", dim=80, feed_forward_dim=144)
+
+
+def decoding(config: TranslationModelConfig) -> list[Contender]:
+    """Beam search over sentences that all get as long as they may."""
+    torch.manual_seed(0)
+    model = translation_model(config, N_PIECES).eval()
+    with torch.no_grad():  # the end is never likely
+        model.embedding.meaning[END] = 0
+    source = torch.randint(N_SPECIALS, N_PIECES, (N_SOURCES, LENGTH // 2))
+
+    def search(decoder: object) -> object:
+        return beam_search(decoder, source, longest=[LENGTH] * N_SOURCES, beam=BEAM)
+
+    return [
+        Contender("cached", lambda: None, partial(search, model)),
+        Contender("all words again", lambda: None, partial(search, Recomputed(model))),
+    ]
+
+
+def pairs_like_multi30k(n: int = 2000) -> SentencePairs:
+    """Lengths as in Multi30k (mean 14), pieces by Zipf's law."""
+
+    def side() -> Sentences:
+        lengths = (torch.randn(n) * 4 + 14).clamp(4, 40).long()
+        weights = 1 / torch.arange(N_PIECES).float()
+        weights[:N_SPECIALS] = 0
+        return Sentences(torch.multinomial(weights, int(lengths.sum()), replacement=True), lengths)
+
+    return SentencePairs(side(), side())
+
+
+def steps(name: str, config: TranslationModelConfig, precision: Precision) -> Contender:
+    """Steps of the training loop on 1,024 words."""
+    torch.manual_seed(0)
+    settings = TranslationTraining(judge_every=10**9, max_steps=10**9, precision=precision)
+    pairs = pairs_like_multi30k()
+    model = translation_model(config, N_PIECES)
+    reports = Training(model, PairTask(pairs, pairs, settings), settings).run()
+    return Contender(name, lambda: None, partial(_one_step, reports), precision)
+
+
+def _one_step(reports: Iterator[object]) -> None:
+    while not isinstance(next(reports), Step):
+        pass
+
+
+def training(precision: Precision) -> list[Contender]:
+    """Waves and tpe with as many parameters."""
+    return [
+        steps("complex-order", COMPLEX, precision),
+        steps("tpe", REAL, precision),
+    ]
+
+
+def builders() -> dict[str, Callable[[], list[Contender]]]:
+    """By the name of the row; the training rows are for either precision."""
+    return {
+        "decode-complex": partial(decoding, COMPLEX),
+        "decode-real": partial(decoding, REAL),
+        "translate-step": partial(training, "fp32"),
+        "translate-step-bf16": partial(training, "bf16"),
+    }

@@ -1,0 +1,61 @@
+"""`wordwave generate`: a language model writes on."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from wordwave.cli.options import parsed
+from wordwave.tasks.sampling import Sampling
+
+
+@dataclass(frozen=True)
+class GenerateOptions:
+    """Write a text on, character by character, to the terminal as they come."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The folder of a run of train lm."""
+    prompt: str | None = None
+    """What the text begins with, of any length; - for what is piped in; without one it begins a
+    new line."""
+    length: int = 500
+    """Characters to write; of a byte model, bytes."""
+    sampling: Sampling = field(default_factory=Sampling)
+    memory: int | None = None
+    """Characters that each one looks back to; by default the run's evaluation_memory."""
+
+
+def generate(args: list[str], prog: str) -> None:
+    """`wordwave generate`"""
+    options = parsed(GenerateOptions, args, prog, config=(tyro.conf.OmitArgPrefixes,))
+    for name in ("length", "memory"):
+        value = getattr(options, name)
+        if value is not None and value < 0:
+            raise ValueError(f"{name} must be at least 0, got {value}")
+    import torch
+
+    from wordwave.tasks.writer import Writer
+
+    torch.set_num_threads(1)
+    writer = Writer.load(options.run)
+    prompt = options.prompt or ""
+    if options.prompt == "-":
+        try:
+            prompt = sys.stdin.buffer.read().decode("utf-8")
+        except UnicodeDecodeError as problem:
+            raise ValueError(f"the prompt must be UTF-8, got {problem.reason}") from None
+    if unknown := writer.unknown_in(prompt):
+        shown = ", ".join(map(repr, unknown[:8])) + (", …" if len(unknown) > 8 else "")
+        print(f"read as unknown, for training never saw them: {shown}", file=sys.stderr)
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    for part in writer.write(
+        prompt, options.length, options.sampling, memory_length=options.memory
+    ):
+        sys.stdout.write(part)
+        sys.stdout.flush()
+    sys.stdout.write("\n")

@@ -1,0 +1,199 @@
+"""Texts to learn a language from: by name, built in, or a file; each in three parts."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from wordwave.data.catalogue import Source
+from wordwave.data.characters import CHUNK, Text, Unit, read_text, text_of
+from wordwave.data.home import data_home
+from wordwave.data.prepare import fetch
+from wordwave.files import write_whole
+
+BUILT_IN = "python-help"
+"""The help on Python's topics that comes with Python: about 460,000 characters of English."""
+MILLION = 1_000_000
+SHORTEST = 40
+"""Characters of a text of which each part has two."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A public text by name, unpacked in a folder of its name in the data home."""
+
+    name: str
+    url: str
+    size: int
+    """Bytes of the whole text."""
+    prefix: tuple[int, str] | None
+    """So many first bytes have this sha256. None: not known to us."""
+    unit: Unit
+    licence: str
+    citation: str
+
+
+CORPORA = {
+    corpus.name: corpus
+    for corpus in (
+        Corpus(
+            "text8",
+            "http://mattmahoney.net/dc/text8.zip",
+            100 * MILLION,
+            (69 * MILLION, "5a8ab37ccc834f09479cf12e84cc4c817191ad8ee15dfde2a476a8e80d7071da"),
+            "char",
+            "CC BY-SA 3.0 and GFDL (Wikipedia)",
+            "Mahoney (2011), Large text compression benchmark; split of Mikolov et al. (2012)",
+        ),
+        Corpus(
+            "enwik8",
+            "http://mattmahoney.net/dc/enwik8.zip",
+            100 * MILLION,
+            None,
+            "byte",
+            "CC BY-SA 3.0 and GFDL (Wikipedia)",
+            "Mahoney (2011), Large text compression benchmark",
+        ),
+    )
+}
+FIRST_69M = "text8.first69M.xz"
+
+
+class TextParts(NamedTuple):
+    """What is learnt from, what selects, and what is scored once."""
+
+    train: Text
+    valid: Text
+    test: Text
+
+
+def load_text(data: str, unit: Unit | None = None) -> tuple[TextParts, Unit]:
+    """A corpus by name or a file, cut into parts, and the unit it is read in.
+
+    text8 and enwik8: 90, 5 and 5 million symbols; of the first 69 million of text8 60, 4 and 5; of
+    any other text 90, 5 and 5 hundredths.
+    """
+    if data == BUILT_IN:
+        unit = unit or "char"
+        return split(text_of(python_help(), BUILT_IN, unit), (90, 5, 5)), unit
+    if data in CORPORA:
+        corpus = CORPORA[data]
+        unit = unit or corpus.unit
+        path = corpus_file(corpus)
+        text = read_text(path, unit)
+        if path.name == FIRST_69M:
+            _check_prefix(corpus, text, path)
+            return split(text, (60, 4, 5)), unit
+        return split(text, (90, 5, 5)), unit
+    near = get_close_matches(data, [BUILT_IN, *CORPORA], n=1)
+    if near and not Path(data).exists():
+        raise ValueError(f"there is no corpus or file {data!r}; did you mean {near[0]!r}?")
+    unit = unit or "char"
+    return split(read_text(Path(data), unit), (90, 5, 5)), unit
+
+
+def split(text: Text, shares: tuple[int, int, int]) -> TextParts:
+    """Cut a text into three parts, one after the other."""
+    if len(text) < SHORTEST:
+        raise ValueError(
+            f"{text.name} must hold at least {SHORTEST} characters, to train, select and test on, "
+            f"got {len(text)}"
+        )
+    ends = [len(text) * sum(shares[: i + 1]) // sum(shares) for i in range(3)]
+    starts = [0, *ends[:2]]
+    names = ("training", "valid", "test")
+    return TextParts(
+        *(
+            text.part(start, end, f"the {part} part of {text.name}")
+            for start, end, part in zip(starts, ends, names, strict=True)
+        )
+    )
+
+
+def corpus_file(corpus: Corpus, home: Path | None = None) -> Path:
+    """Where a corpus lies in the data home."""
+    folder = (home or data_home()) / corpus.name
+    whole = folder / corpus.name
+    if whole.is_file():
+        return whole
+    if corpus.name == "text8" and (folder / FIRST_69M).is_file():
+        return folder / FIRST_69M
+    raise ValueError(
+        f"{corpus.name} is not in the data home '{folder.parent}': "
+        f"wordwave data prepare {corpus.name} downloads it"
+    )
+
+
+def corpus_state(
+    corpus: Corpus, home: Path | None = None
+) -> Literal["ok", "missing", "wrong checksum"]:
+    """How the whole text of a corpus stands in the data home."""
+    path = (home or data_home()) / corpus.name / corpus.name
+    if not path.is_file():
+        return "missing"
+    try:
+        _check_prefix(corpus, read_text(path, "byte"), path)
+    except ValueError:
+        return "wrong checksum"
+    return "ok" if path.stat().st_size == corpus.size else "wrong checksum"
+
+
+def prepare_corpus(
+    corpus: Corpus,
+    *,
+    home: Path | None = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> list[Path]:
+    """Download and unpack a corpus unless it is there; returns the files made."""
+    folder = home or data_home()
+    path = folder / corpus.name / corpus.name
+    if corpus_state(corpus, folder) == "ok":
+        return []
+    source = Source(f"{corpus.name}.zip", corpus.url, sha256=None)
+    packed = fetch(source, folder / "raw", progress=progress)
+
+    def unpack(new: Path) -> None:
+        try:
+            with zipfile.ZipFile(packed) as archive, archive.open(corpus.name) as member:
+                size = 0
+                with new.open("wb") as file:
+                    while (chunk := member.read(CHUNK)) and size <= corpus.size:
+                        size += file.write(chunk)
+        except (zipfile.BadZipFile, KeyError, EOFError) as problem:
+            packed.unlink(missing_ok=True)
+            raise ValueError(f"'{packed}' is not the zip of {corpus.name}: {problem}") from None
+        if size != corpus.size:
+            packed.unlink(missing_ok=True)
+            raise ValueError(
+                f"{corpus.name} must have {corpus.size:,} bytes, got {size:,}; it was not kept"
+            )
+        _check_prefix(corpus, read_text(new, "byte"), packed)
+
+    write_whole(path, unpack)
+    return [path]
+
+
+def _check_prefix(corpus: Corpus, text: Text, path: Path) -> None:
+    if corpus.prefix is None:
+        return
+    size, expected = corpus.prefix
+    digest = hashlib.sha256()
+    for chunk in text.part(0, size, text.name).chunks():
+        digest.update(chunk.tobytes())
+    if digest.hexdigest() != expected:
+        raise ValueError(
+            f"'{path}': its first {size:,} characters must have the sha256 {expected[:12]}…, "
+            f"got {digest.hexdigest()[:12]}…"
+        )
+
+
+def python_help() -> str:
+    """What `help()` of this Python says on each of its topics."""
+    from pydoc_data.topics import topics
+
+    return "\n\n".join(topics[name].strip() for name in sorted(topics))

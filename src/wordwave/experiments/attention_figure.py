@@ -1,0 +1,59 @@
+"""The picture of attention: which source pieces each target piece heard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from torch import Tensor
+
+from wordwave.files import write_whole
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, path: Path) -> Path:
+    """The mean over all layers, large, and each layer beside it.
+
+    Shape: heard (layers, T, S)
+    """
+    from matplotlib.figure import Figure  # no pyplot: no window system, no global state
+
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
+    maps = [("all layers", heard.mean(0))]
+    if len(heard) > 1:
+        maps += [(f"layer {i}", layer) for i, layer in enumerate(heard, start=1)]
+    width = min(max(3.0, 0.32 * len(source) + 1.2), 14.0)
+    height = min(max(2.2, 0.28 * len(target) + 1.2), 14.0)
+    small = min(width, 2.6)
+    with mpl.rc_context({"font.size": 9, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(width + small * (len(maps) - 1), height), layout="constrained")
+        axes = figure.subplots(
+            1, len(maps), squeeze=False, width_ratios=[width] + [small] * (len(maps) - 1)
+        )[0]
+        for i, ((name, values), axis) in enumerate(zip(maps, axes, strict=True)):
+            axis.imshow(values.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+            axis.set_title(name)
+            axis.spines[:].set_visible(False)
+            if i:
+                axis.set_xticks([])
+                axis.set_yticks([])
+                continue
+            axis.set_xticks(
+                range(len(source)), [_safe(s) for s in source], rotation=60, ha="right",
+                rotation_mode="anchor",
+            )  # fmt: skip
+            axis.set_yticks(range(len(target)), [_safe(t) for t in target])
+            axis.set_xlabel("read")
+            axis.set_ylabel("written")
+        form = path.suffix.lower()[1:]
+        write_whole(path, lambda new: figure.savefig(new, dpi=150, format=form))
+    return path
+
+
+def _safe(text: str, most: int = 16) -> str:
+    """Short, and without a dollar sign, which would begin a formula."""
+    text = text.strip()
+    return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")

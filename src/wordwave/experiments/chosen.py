@@ -1,0 +1,80 @@
+"""The same number of search trials for every row, on fold 0's dev part; what they chose is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wordwave.experiments.protocol import Cell, Protocol, parts_of
+from wordwave.experiments.provenance import commit, versions
+
+if TYPE_CHECKING:
+    from wordwave.experiments.search import Search
+    from wordwave.experiments.store import Record, Store
+
+Place = tuple[str, str, str]
+"""Data set, encoder and embedding."""
+
+
+def searched_cells(cells: Iterable[Cell]) -> list[Cell]:
+    """One for each search that the cells need; variants go by the settings of their embedding."""
+    places = {place: None for cell in cells if not cell.is_anchor for place in _needed(cell)}
+    return [Cell(*place) for place in places]
+
+
+def _needed(cell: Cell) -> Iterator[Place]:
+    yield cell.dataset, cell.encoder, cell.embedding
+    if cell.variant == "matched":  # it is made as large as this one
+        yield cell.dataset, cell.encoder, "complex-order"
+
+
+def search_key(protocol: Protocol, cell: Cell) -> Record:
+    """What identifies the record of a search: the recipe it starts from, and its terms."""
+    return {**protocol.unsearched().key(cell, kind="search"), "search": protocol.terms()["search"]}
+
+
+def chosen_in(store: Store, protocol: Protocol, cells: Iterable[Cell]) -> dict[Place, Record]:
+    """What finished searches chose, for the cells that have one."""
+    found = {store.key_of(r): r for r in store.records() if r.get("kind") == "search"}
+    chosen = {}
+    for cell in cells:
+        record = found.get(store.key_of(search_key(protocol, cell)))
+        if record is not None:
+            chosen[cell.dataset, cell.encoder, cell.embedding] = record["chosen"]
+    return chosen
+
+
+def search_of(protocol: Protocol, cell: Cell, folder: Path) -> Search:
+    """The search for a cell's settings; it is given no test part."""
+    from wordwave.experiments.search import Search
+
+    assert protocol.search is not None
+    parts = replace(parts_of(cell.dataset), test=None)
+    config = protocol.unsearched().config(cell)
+    name = f"{cell.dataset}-{cell.encoder}-{cell.embedding}"
+    if protocol.budget == "quick":
+        name += "-quick"
+    place = folder / f"{name}-{protocol.search.pool}"
+    return Search(config, protocol.search.pool, parts, place, protocol.search.trials)
+
+
+def search_record(protocol: Protocol, cell: Cell, search: Search) -> Record:
+    """What a finished search chose, as a record."""
+    shared = search.open()
+    ranked = shared.ranked()
+    if not ranked:
+        raise ValueError(f"no trial of the search in '{search.folder}' came to an end")
+    best = ranked[0]
+    chosen: dict[str, Record] = {}
+    for setting in search.varied:
+        chosen.setdefault(setting.part, {})[setting.name] = best.params[setting.name]
+    return {
+        **search_key(protocol, cell),
+        "chosen": chosen,
+        "dev_accuracy": best.value,
+        "n_trials": len(shared.finished()),
+        "versions": versions(),
+        "commit": commit(),
+    }

@@ -1,0 +1,242 @@
+"""Which of the paper's claims hold under the protocol, each with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from wordwave.experiments import paper
+from wordwave.experiments.anchors import ANCHORS, TITLES
+from wordwave.experiments.epoch_timing import epoch_seconds
+from wordwave.experiments.sensitive_words import Sensitivity
+from wordwave.experiments.significance import LEVEL, MARKS, compared, is_better, is_worse
+from wordwave.experiments.store import Record
+from wordwave.experiments.summary import Row, Summary
+from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns
+from wordwave.experiments.table4 import dataset_of
+from wordwave.models.config import ENCODERS
+
+Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, whether it is so, and why we think so."""
+
+    says: str
+    verdict: Verdict
+    evidence: Sequence[str] = ()
+
+
+def places(summary: Summary) -> list[tuple[str, str]]:
+    """Encoder and data set of every cell of complex-order that has a run."""
+    return [
+        (encoder, dataset)
+        for encoder in ENCODERS
+        for dataset in judged_columns(summary)
+        if summary.scores((encoder, WAVES, "paper"), dataset)
+    ]
+
+
+def beats_all(summary: Summary) -> Claim:
+    """Complex-order against each rival, in how many cells and how surely."""
+    says = "Complex-order embeddings outperform all other variations at all times (Table 2)."
+    evidence, best_in, complete = [], 0, 0
+    results = {place: against_rivals(summary, *place) for place in places(summary)}
+    for found in results.values():
+        complete += len(found) == len(MARKS)
+        best_in += len(found) == len(MARKS) and all(r.difference > 0 for r in found.values())
+    if not complete:
+        return Claim(says, "not measured")
+    evidence.append(f"It has the highest mean in {best_in} of {complete} cells.")
+    over_cells = compared(*_cell_means(summary))
+    for kind in MARKS:
+        own = [found[kind] for found in results.values() if kind in found]
+        better, surely = sum(r.difference > 0 for r in own), sum(map(is_better, own))
+        worse, surely_worse = sum(r.difference < 0 for r in own), sum(map(is_worse, own))
+        line = (
+            f"Against {kind}: better in {better} of {len(own)} cells (significantly in {surely}), "
+            f"worse in {worse} (significantly in {surely_worse})"
+        )
+        if kind in over_cells:
+            r = over_cells[kind]
+            line += f"; mean difference over cells {r.difference:+.4f}"
+            if r.p is not None:
+                line += f", Wilcoxon over cells with Holm p {r.p:.2g}"
+            if r.effect is not None:
+                line += f", rank-biserial {r.effect:+.2f}"
+        evidence.append(line + ".")
+    return Claim(says, _verdict(best_in, complete), evidence)
+
+
+def _cell_means(summary: Summary) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Differences per cell against each rival, as means over the pairs that both have."""
+    ours: dict[str, float] = {}
+    theirs: dict[str, dict[str, float]] = {kind: {} for kind in MARKS}
+    for encoder, dataset in places(summary):
+        name = f"{encoder} {dataset}"
+        ours[name] = 0.0
+        for kind in MARKS:
+            rows: tuple[Row, Row] = (encoder, WAVES, "paper"), (encoder, kind, "paper")
+            means = summary.common_means(*rows, dataset)
+            if means is not None:
+                theirs[kind][name] = means[1] - means[0]
+    return ours, theirs
+
+
+def reaches_the_paper(summary: Summary) -> Claim:
+    """Our complex-order beside the paper's, cell by cell."""
+    says = "The accuracies of complex-order that Table 2 prints can be had without test data."
+    lines, reached, n = [], 0, 0
+    for encoder, dataset in places(summary):
+        mean = summary.mean((encoder, WAVES, "paper"), dataset)
+        printed = paper.accuracy(encoder, WAVES, "paper", dataset)
+        if mean is None or printed is None:
+            continue
+        n += 1
+        reached += round(mean, 3) >= printed
+        if round(mean, 3) < printed:
+            lines.append(f"{encoder} on {dataset}: {mean:.3f}, the paper {printed:.3f}")
+    if not n:
+        return Claim(says, "not measured")
+    evidence = [f"At least the paper's figure in {reached} of {n} cells."]
+    if lines:
+        evidence.append("Below it: " + "; ".join(lines) + ".")
+    return Claim(says, _verdict(reached, n), evidence)
+
+
+def cnn_is_best(summary: Summary) -> Claim:
+    """Which encoder is best under complex-order."""
+    says = "CNNs are the best encoder."
+    winners = []
+    for dataset in judged_columns(summary):
+        means = {e: summary.mean((e, WAVES, "paper"), dataset) for e in ENCODERS}
+        known = {e: m for e, m in means.items() if m is not None}
+        if len(known) == len(ENCODERS):
+            winners.append((dataset, max(known, key=lambda e: known[e])))
+    if not winners:
+        return Claim(says, "not measured")
+    won = sum(encoder == "cnn" for _, encoder in winners)
+    shown = ", ".join(f"{dataset} {encoder}" for dataset, encoder in winners)
+    return Claim(says, _verdict(won, len(winners)), [f"Best under complex-order: {shown}."])
+
+
+def transformer_gains_most(summary: Summary) -> Claim:
+    """Gain over the best real baseline, by encoder."""
+    says = "Transformers gain most from complex-order embeddings."
+    gains: dict[str, list[float]] = {}
+    for encoder, dataset in places(summary):
+        rivals: list[Row] = [(encoder, kind, "paper") for kind in ("none", "pe", "tpe")]
+        pairs = [summary.common_means((encoder, WAVES, "paper"), r, dataset) for r in rivals]
+        known = [ours - theirs for pair in pairs if pair for ours, theirs in [pair]]
+        if len(known) == len(rivals):
+            gains.setdefault(encoder, []).append(min(known))
+    if len(gains) < len(ENCODERS):
+        return Claim(says, "not measured")
+    means = {encoder: fmean(found) for encoder, found in gains.items()}
+    shown = ", ".join(f"{encoder} {mean:+.4f}" for encoder, mean in means.items())
+    most = max(means, key=lambda e: means[e])
+    verdict: Verdict = "holds" if most == "transformer" and means[most] > 0 else "does not hold"
+    return Claim(says, verdict, [f"Mean gain over the best of none, pe and tpe: {shown}."])
+
+
+def beats_equal_size(summary: Summary) -> Claim:
+    """Against real models of as many parameters."""
+    says = "Complex-order beats real models of as many parameters (the paper did not test this)."
+    better = surely = n = 0
+    for encoder, dataset in places(summary):
+        rivals = {
+            kind: summary.scores((encoder, kind, "matched"), dataset)
+            for kind in ("none", "pe", "tpe")
+        }
+        for r in compared(summary.scores((encoder, WAVES, "paper"), dataset), rivals).values():
+            n, better, surely = n + 1, better + (r.difference > 0), surely + is_better(r)
+    if not n:
+        return Claim(says, "not measured")
+    line = f"Better than a real row of as many parameters in {better} of {n} comparisons"
+    return Claim(says, _verdict(better, n), [f"{line}, significantly in {surely}."])
+
+
+def beats_anchors(summary: Summary) -> Claim:
+    """The best complex-order of each data set beside linear models and fastText."""
+    says = "Complex-order models are better than simple ones (the paper did not test this)."
+    evidence, better, n = [], 0, 0
+    for name in ANCHORS:
+        won, seen = [], 0
+        for dataset in judged_columns(summary):
+            theirs = summary.mean((name, "none", "paper"), dataset)
+            ours = [summary.mean((e, WAVES, "paper"), dataset) for e in ENCODERS]
+            known = [m for m in ours if m is not None]
+            if theirs is not None and known:
+                seen += 1
+                won += [dataset] if max(known) > theirs else []
+        if seen:
+            n, better = n + seen, better + len(won)
+            evidence.append(f"Better than {TITLES[name]} on {len(won)} of {seen} data sets.")
+    return Claim(says, _verdict(better, n), evidence) if n else Claim(says, "not measured")
+
+
+def sharing_costs_little(summary: Summary) -> Claim:
+    """Table 4: schemas of sharing, and initial phases."""
+    says = (
+        "Whatever is changed about complex-order costs accuracy: sharing a little, initial phases "
+        "more, leaving positions out most (Table 4)."
+    )
+    dataset, whole = dataset_of(summary), ("transformer", WAVES, "paper")
+    evidence, right, n = [], 0, 0
+    for (embedding, variant), (printed, _) in paper.ablation().items():
+        row: Row = ("transformer", embedding, variant)
+        gap = summary.common_means(row, whole, dataset)
+        if row == whole or gap is None:
+            continue
+        n += 1
+        difference = gap[0] - gap[1]
+        right += difference < 0
+        evidence.append(
+            f"{embedding}, {variant}: {difference:+.3f}, the paper {printed - 0.813:+.3f}."
+        )
+    if not n:
+        return Claim(says, "not measured")
+    evidence.insert(0, f"Below complex-order, as in the paper: {right} of {n} rows ({dataset}).")
+    return Claim(says, _verdict(right, n), evidence)
+
+
+def sentiment_is_sensitive(records: Sequence[Record]) -> Claim:
+    """Table 7, with a lexicon in the place of marks by hand."""
+    says = "Words of greatest δ are mostly strong sentiment words, those of smallest δ seldom."
+    evidence, right = [], 0
+    for record in records:
+        found = Sensitivity(record)
+        high, low = found.strong_counts()
+        right += high > low and found.fisher() < LEVEL
+        line = f"{record['encoder']}: {high} of 50 against {low} of 50"
+        evidence.append(f"{line}; {found.tests()}.")
+    return Claim(says, _verdict(right, len(records)), evidence)
+
+
+def cost_is_negligible(record: Record | None) -> Claim:
+    """Fig. 5: the seconds of complex-order as a multiple of those without positions."""
+    says = "The gain comes at a negligible or no cost in efficiency (Fig. 5)."
+    if record is None:
+        return Claim(says, "not measured")
+    seconds = epoch_seconds(record)
+    ratios = {
+        encoder: seconds[encoder, WAVES][0] / seconds[encoder, "none"][0]
+        for encoder in ENCODERS
+        if (encoder, WAVES) in seconds and (encoder, "none") in seconds
+    }
+    if not ratios:
+        return Claim(says, "not measured")
+    shown = ", ".join(f"{encoder} {ratio:.2f}" for encoder, ratio in ratios.items())
+    cheap = sum(ratio < 1.1 for ratio in ratios.values())
+    return Claim(
+        says, _verdict(cheap, len(ratios)), [f"Seconds an epoch, as a multiple of none: {shown}."]
+    )
+
+
+def _verdict(n: int, of: int) -> Verdict:
+    if not of:
+        return "not measured"
+    return "holds" if n == of else "holds in part" if 2 * n > of else "does not hold"

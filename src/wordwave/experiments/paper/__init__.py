@@ -1,0 +1,50 @@
+"""The figures that the paper prints, as it prints them."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+SENTIMENT_WORDS = (28, 4)
+"""Words set in bold in Table 7, by hand, among the 50 of greatest and of smallest δ."""
+
+
+@cache
+def accuracies(table: str) -> dict[tuple[str, str, str], float]:
+    """Accuracy by model, embedding and data set, of "table2" or "table3"."""
+    return {
+        (row["model"], row["embedding"], row["dataset"]): float(row["accuracy"])
+        for row in _rows("accuracy.csv")
+        if row["table"] == table
+    }
+
+
+def accuracy(encoder: str, embedding: str, variant: str, dataset: str) -> float | None:
+    """What Table 2 says of a cell, `None` for what it has not."""
+    if variant != "paper":
+        return None
+    return accuracies("table2").get((encoder, embedding, dataset.removesuffix("-sentences")))
+
+
+@cache
+def ablation() -> dict[tuple[str, str], tuple[float, float]]:
+    """Table 4: accuracy and millions of parameters by embedding and variant, in its order."""
+    return {
+        (row["embedding"], row["variant"]): (
+            float(row["accuracy"]),
+            float(row["parameters_millions"]),
+        )
+        for row in _rows("ablation.csv")
+    }
+
+
+def sensitive_words(side: str) -> list[str]:
+    """Table 7: the words of "greatest" or "smallest" δ."""
+    return [row["word"] for row in _rows("words.csv") if row["delta"] == side]
+
+
+def _rows(file: str) -> list[dict[str, str]]:
+    with (FOLDER / file).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))

@@ -1,0 +1,239 @@
+"""Which trainings the paper's tables rest on, and with what settings; see docs/protocol.md.
+
+Needs no torch. A cell is one training; what the protocol sets of it, and nothing else, is part of
+its record's key, so that records stay valid when a later version adds settings with neutral values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from wordwave import recipes
+from wordwave.experiments.anchors import ANCHORS, settings_of
+from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
+from wordwave.plain import from_plain, read_yaml, to_plain
+from wordwave.tasks.config import ClassifyConfig
+
+if TYPE_CHECKING:
+    from wordwave.data.splits import Parts
+    from wordwave.experiments.pools import PoolName
+    from wordwave.experiments.store import Record
+
+KEY = (
+    "kind",
+    "dataset",
+    "encoder",
+    "embedding",
+    "variant",
+    "fold",
+    "seed",
+    "budget",
+    "search",
+    "how",
+)
+"""What makes a record; `how` holds all that the protocol sets of text, model and training."""
+
+DATASETS = ("mr", "subj", "cr", "mpqa", "sst2", "trec")
+SENTENCES = "sst2-sentences"
+"""SST-2 with the 6,920 whole sentences to learn from in the place of the 67,349 phrases."""
+WITH_FOLDS = ("mr", "subj", "cr", "mpqa")
+EMBEDDINGS = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
+QUICK_EPOCHS = {"fasttext": 6, "cnn": 3, "lstm": 2, "transformer": 2}
+
+Rows = Literal["paper", "matched", "anchors"]
+Budget = Literal["full", "quick"]
+
+_SHARING: dict[str, dict[str, Any]] = {
+    "dimension-sharing-period": {"share_frequency": "dim"},
+    "word-sharing-period": {"share_frequency": "word"},
+    "dimension-sharing-amplitude": {"share_amplitude": "dim"},
+    "word-sharing-amplitude": {"share_amplitude": "word"},
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "matched": {},  # its widths follow from the data; see wordwave.experiments.matched
+    "initial-phases": {"phase": True},
+    "damping": {"damping": True},
+    **_SHARING,
+    "tied": {"share": "tied"},
+    "real": {"share": "real"},
+    **{f"{name}+tied": {**model, "share": "tied"} for name, model in _SHARING.items()},
+}
+"""What a variant changes in the model. Table 4 is made of them."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: a row of a table, on one fold of one data set, with one seed."""
+
+    dataset: str
+    encoder: str
+    """Or the name of an anchor."""
+    embedding: str
+    variant: str = "paper"
+    fold: int = 0
+    seed: int = 0
+
+    @property
+    def is_anchor(self) -> bool:
+        return self.encoder in ANCHORS
+
+
+@dataclass(frozen=True)
+class SearchTerms:
+    """How the settings of every encoder and embedding are searched for."""
+
+    trials: int
+    pool: PoolName = "paper"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The terms under which cells run.
+
+    Args:
+        budget: `quick` for fewer epochs, to see in minutes that all works.
+        search: where settings come from, `None` for the recipes as they are.
+        chosen: what searches chose, by data set, encoder and embedding.
+        folder: recipes of one's own, ENCODER-DATASET.yaml or ENCODER.yaml.
+    """
+
+    budget: Budget = "full"
+    search: SearchTerms | None = None
+    chosen: Mapping[tuple[str, str, str], Record] = field(default_factory=dict)
+    folder: Path | None = None
+    # Folds and seeds share settings, and a grid asks for them a thousand times.
+    _known: dict[Cell, Record] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def terms(self) -> Record:
+        """What all cells have in common, as records say it."""
+        return {
+            "budget": self.budget,
+            "search": None if self.search is None else asdict(self.search),
+        }
+
+    def key(self, cell: Cell, kind: str = "run") -> Record:
+        """What identifies a cell's record."""
+        return {"kind": kind, **asdict(cell), **self.terms(), "how": self.how(cell)}
+
+    def how(self, cell: Cell) -> Record:
+        """All that is set of text, model and training, in the spelling of the config."""
+        if cell.is_anchor:
+            return settings_of(cell.encoder)
+        row = replace(cell, fold=0, seed=0)
+        if row not in self._known:
+            self._known[row] = self._set_explicitly(row)
+        return self._known[row]
+
+    def _set_explicitly(self, cell: Cell) -> Record:
+        given = self._given(cell)
+        whole = to_plain(from_plain(ClassifyConfig, given, where=f"recipe {cell.encoder}"))
+        return {
+            part: {name: whole[part][name] for name in sorted(values)}
+            for part, values in sorted(given.items())
+        }
+
+    def config(self, cell: Cell) -> ClassifyConfig:
+        """The complete settings of a cell."""
+        config = from_plain(ClassifyConfig, self._given(cell))
+        data = replace(config.data, data=cell.dataset, fold=cell.fold)
+        return replace(config, data=data, training=replace(config.training, seed=cell.seed))
+
+    def unsearched(self) -> Protocol:
+        """The same, with the recipes as they are."""
+        return replace(self, search=None, chosen={})
+
+    def _given(self, cell: Cell) -> dict[str, dict[str, Any]]:
+        given = {part: dict(values) for part, values in self._recipe(cell).items()}
+        model, training = given.setdefault("model", {}), given.setdefault("training", {})
+        if self.search is not None:
+            found = self.chosen.get((cell.dataset, cell.encoder, cell.embedding))
+            if found is None:
+                what = f"{cell.encoder} with {cell.embedding} on {cell.dataset}"
+                raise ValueError(f"there is no search of {self.search.trials} trials for {what}")
+            for part, values in found.items():
+                given.setdefault(part, {}).update(values)
+        if self.budget == "quick":
+            training["epochs"] = QUICK_EPOCHS[cell.encoder]
+        model.update(
+            {"encoder": cell.encoder, "embedding": cell.embedding, **VARIANTS[cell.variant]}
+        )
+        return given
+
+    def _recipe(self, cell: Cell) -> dict[str, Any]:
+        """The same for every embedding."""
+        folder = self.folder or recipes.FOLDER
+        for name in (f"{cell.encoder}-{cell.dataset}", cell.encoder):
+            if (folder / f"{name}.yaml").is_file():
+                return read_yaml(folder / f"{name}.yaml")
+        raise ValueError(f"'{folder}' must hold a recipe {cell.encoder}.yaml, there is none")
+
+
+def parts_of(dataset: str, fold: int = 0) -> Parts:
+    """What to learn from, what to choose by and what to report on: the same for every row."""
+    from wordwave.data.catalogue import dataset_named
+    from wordwave.data.home import data_home
+    from wordwave.data.splits import load_parts
+    from wordwave.data.tables import read_headerless
+
+    if dataset != SENTENCES:
+        return load_parts(dataset, fold=fold)
+    sst2 = dataset_named("sst2")
+    part = sst2.part("sentences")
+    assert part is not None
+    train = read_headerless(data_home() / part.file, sst2.classes)
+    return replace(load_parts("sst2"), train=replace(train, name=f"{SENTENCES} train"))
+
+
+def table2_cells(
+    *,
+    datasets: Iterable[str] = DATASETS,
+    encoders: Iterable[str] = ENCODERS,
+    embeddings: Iterable[str] = EMBEDDINGS,
+    rows: Iterable[Rows] = get_args(Rows),
+    folds: int = 10,
+    seeds: int = 1,
+) -> list[Cell]:
+    """Every row on every data set, once on all of them before the next fold or seed."""
+    kinds = {(encoder, embedding) for encoder in encoders for embedding in embeddings}
+    kinds = {k for k in kinds if not (k[1] in IN_ATTENTION and k[0] != "transformer")}
+    ordered = sorted(kinds, key=lambda k: (ENCODERS.index(k[0]), EMBEDDINGS.index(k[1])))
+    found = []
+    for seed in range(seeds):
+        for fold in range(folds):
+            for dataset in datasets:
+                if fold and dataset not in WITH_FOLDS:
+                    continue
+                if "paper" in rows:
+                    found += [Cell(dataset, *kind, "paper", fold, seed) for kind in ordered]
+                if "matched" in rows:
+                    smaller = [k for k in ordered if not k[1].startswith("complex")]
+                    found += [Cell(dataset, *kind, "matched", fold, seed) for kind in smaller]
+                if "anchors" in rows:
+                    drawn = [name for name in ANCHORS if seed == 0 or name == "fasttext-library"]
+                    found += [Cell(dataset, name, "none", "paper", fold, seed) for name in drawn]
+    return found
+
+
+TABLE4 = (
+    ("complex-order", "paper"),
+    ("complex-order", "initial-phases"),
+    *(("complex-order", name) for name in _SHARING),
+    ("complex-vanilla", "paper"),
+    *(("complex-order", f"{name}+tied") for name in _SHARING),
+    ("complex-vanilla", "tied"),
+    ("tpe", "paper"),
+    ("complex-order", "tied"),
+    ("complex-order", "real"),
+    ("complex-order", "damping"),
+    ("tpe", "matched"),
+)
+"""Embedding and variant of its rows; the last four are not in the paper."""
+
+
+def table4_cells(dataset: str = "sst2", seeds: int = 1) -> list[Cell]:
+    """The ablation of the Transformer."""
+    return [Cell(dataset, "transformer", *row, 0, seed) for seed in range(seeds) for row in TABLE4]

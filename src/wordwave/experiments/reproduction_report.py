@@ -1,0 +1,69 @@
+"""REPORT.md: what holds of the paper, with the tables as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wordwave.experiments import claims, paper
+from wordwave.experiments.epoch_timing import fig5_table
+from wordwave.experiments.grid import Content, Grid, markdown
+from wordwave.experiments.protocol import Protocol
+from wordwave.experiments.sensitive_words import table7
+from wordwave.experiments.store import Record
+from wordwave.experiments.summary import Summary
+from wordwave.experiments.table2 import WAVES, table2, table3
+from wordwave.experiments.table4 import table4
+
+
+def report(
+    summary: Summary, protocol: Protocol, words: Sequence[Record], timing: Record | None
+) -> str:
+    """The whole page, a function of the records alone."""
+    found = [
+        claims.beats_all(summary),
+        claims.reaches_the_paper(summary),
+        claims.beats_equal_size(summary),
+        claims.transformer_gains_most(summary),
+        claims.cnn_is_best(summary),
+        claims.beats_anchors(summary),
+        claims.sharing_costs_little(summary),
+        claims.sentiment_is_sensitive(words),
+        claims.cost_is_negligible(timing),
+    ]
+    lines = [
+        "# What holds of the paper",
+        "",
+        "Made by `wordwave reproduce report` from the records beside it; the rules are in "
+        "docs/protocol.md. The test part of a fold is scored once, by what dev selected.",
+        "",
+        f"Measured so far: {len(claims.places(summary))} of 24 cells of complex-order; a verdict "
+        "is about those.",
+        "",
+        "| Claim | Verdict |",
+        "|---|---|",
+        *(f"| {claim.says} | **{claim.verdict}** |" for claim in found),
+        "",
+        "## Evidence",
+    ]
+    for claim in found:
+        lines += ["", f"**{claim.says}** {claim.verdict.capitalize()}.", ""]
+        lines += [f"- {line}" for line in claim.evidence]
+    tables = [side_by_side(summary), table2(summary, protocol), table3(summary, protocol)]
+    tables.append(table4(summary, protocol))
+    tables += [table7(words, protocol)] if words else []
+    tables += [fig5_table(timing, protocol)] if timing is not None else []
+    return "\n".join(lines) + "\n\n" + "\n".join(map(markdown, tables))
+
+
+def side_by_side(summary: Summary) -> Grid:
+    """Every cell of complex-order beside the paper's."""
+    rows: list[list[Content]] = []
+    for encoder, dataset in claims.places(summary):
+        values = summary.scores((encoder, WAVES, "paper"), dataset)
+        mean = summary.mean((encoder, WAVES, "paper"), dataset)
+        printed = paper.accuracy(encoder, WAVES, "paper", dataset)
+        if mean is not None and printed is not None:
+            gap = f"{mean - printed:+.3f}"
+            rows.append([encoder, dataset, mean, printed, gap, len(values)])
+    columns = ["encoder", "data set", "ours", "paper's", "difference", "runs"]
+    return Grid("complex-order", "Complex-order, cell by cell", columns, rows)

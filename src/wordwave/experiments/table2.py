@@ -1,0 +1,165 @@
+"""Tables 2 and 3 of the paper: accuracy of every encoder and embedding, ours beside its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wordwave.experiments import paper
+from wordwave.experiments.anchors import ANCHORS, TITLES
+from wordwave.experiments.grid import Content, Figure, Grid
+from wordwave.experiments.protocol import DATASETS, EMBEDDINGS, SENTENCES, Protocol
+from wordwave.experiments.significance import (
+    FEWEST_PAIRS,
+    MARKS,
+    Paired,
+    compared,
+    interval,
+    is_better,
+)
+from wordwave.experiments.summary import Row, Summary
+from wordwave.models.config import ENCODERS, IN_ATTENTION
+
+WAVES = "complex-order"
+
+
+def table2(summary: Summary, protocol: Protocol) -> Grid:
+    """Every row that has a run; the best of the paper's five under each encoder is bold."""
+    columns = columns_of(summary)
+    rows: list[list[Content]] = []
+    for encoder in ENCODERS:
+        own = [row for row in _rows_of(encoder) if row in summary.rows]
+        if own:
+            rows.append([encoder])
+            rows += [[_label(row), *(_figure(summary, row, d) for d in columns)] for row in own]
+    anchors: list[Row] = [(name, "none", "paper") for name in ANCHORS]
+    anchors = [row for row in anchors if row in summary.rows]
+    if anchors:
+        rows.append(["anchors"])
+        rows += [[TITLES[r[0]], *(_figure(summary, r, d) for d in columns)] for r in anchors]
+    return Grid(
+        named("table2", protocol),
+        "Table 2. Test accuracy" + (", quick version" if protocol.budget == "quick" else ""),
+        ["", *columns],
+        rows,
+        [*notes_on(summary, protocol), *_coverage(summary, columns)],
+    )
+
+
+def table3(summary: Summary, protocol: Protocol) -> Grid:
+    """What others reported on the same sets, and our best complex-order beside it."""
+    columns = list(DATASETS)
+    known = paper.accuracies("table3")
+    rows: list[list[Content]] = [["reported by others, from the paper's Table 3"]]
+    for model in dict.fromkeys(model for model, _, _ in known):
+        rows.append([model, *(known.get((model, "", d)) for d in columns)])
+    rows.append(["complex-order"])
+    for encoder in ENCODERS:
+        row = (encoder, WAVES, "paper")
+        if row in summary.rows:
+            rows.append([f"{encoder}, ours", *(_column_figure(summary, row, d) for d in columns)])
+    notes = [
+        "Others trained on other splits and more text; their figures are context, not rivals.",
+        *notes_on(summary, protocol),
+    ]
+    return Grid(named("table3", protocol), "Table 3. Context", ["", *columns], rows, notes)
+
+
+def columns_of(summary: Summary) -> list[str]:
+    """The paper's data sets; SST-2 from sentences only where there are runs of it."""
+    extra = [SENTENCES] if SENTENCES in summary.datasets else []
+    wanted = [d for d in DATASETS if d != "sst2" or d in summary.datasets or not extra]
+    place = wanted.index("sst2") + 1 if "sst2" in wanted else len(wanted) - 1
+    return [*wanted[:place], *extra, *wanted[place:]]
+
+
+def judged_columns(summary: Summary) -> list[str]:
+    """As `columns_of`, but SST-2 once: from its phrases where there are runs of them."""
+    columns = columns_of(summary)
+    return [d for d in columns if d != SENTENCES] if "sst2" in columns else columns
+
+
+def against_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, Paired]:
+    """complex-order against the paper's four others on the same folds and seeds."""
+    rivals = {kind: summary.scores((encoder, kind, "paper"), dataset) for kind in MARKS}
+    return compared(summary.scores((encoder, WAVES, "paper"), dataset), rivals)
+
+
+def named(table: str, protocol: Protocol) -> str:
+    """The name of a table's files."""
+    quick = "-quick" if protocol.budget == "quick" else ""
+    search = "" if protocol.search is None else f"-search{protocol.search.trials}"
+    return f"{table}{quick}{search}"
+
+
+def notes_on(summary: Summary, protocol: Protocol) -> list[str]:
+    """What a reader must know to trust the figures."""
+    notes = [
+        "Mean over folds × seeds ± 95% interval; in brackets or after a slash, the paper's figure.",
+        "§ † ‡ ∗: complex-order is significantly better than none, pe, tpe, complex-vanilla "
+        "(two-sided Wilcoxon signed-rank over folds × seeds, Holm over the four, p < 0.05; "
+        f"{FEWEST_PAIRS} pairs or more).",
+    ]
+    if protocol.search is None:
+        notes.append("Settings: the recipes as they are, the same for every embedding; no search.")
+    else:
+        notes.append(
+            f"Settings: the best of {protocol.search.trials} trials for each row, pool "
+            f"“{protocol.search.pool}”, by dev accuracy on fold 0; fixed for all folds and seeds."
+        )
+    if protocol.budget == "quick":
+        notes.append(
+            "QUICK: 1 fold, 1 seed, few epochs, SST-2 from whole sentences. It shows that all "
+            "works, not how good a row is."
+        )
+    return notes
+
+
+def _coverage(summary: Summary, columns: list[str]) -> list[str]:
+    """How many runs stand behind each column."""
+    found = []
+    for dataset in columns:
+        counts = {len(runs) for (_, d), runs in summary.runs.items() if d == dataset}
+        if counts:
+            low, high = min(counts), max(counts)
+            found.append(f"{dataset} {low}" if low == high else f"{dataset} {low} to {high}")
+    return ["Runs a row: " + ", ".join(found) + "."] if found else ["No run yet."]
+
+
+def _rows_of(encoder: str) -> Iterator[Row]:
+    kinds = [k for k in EMBEDDINGS if encoder == "transformer" or k not in IN_ATTENTION]
+    yield from ((encoder, kind, "paper") for kind in kinds)
+    yield from ((encoder, kind, "matched") for kind in kinds)
+
+
+def _label(row: Row) -> str:
+    return row[1] if row[2] == "paper" else f"{row[1]}, as many parameters"
+
+
+def _column_figure(summary: Summary, row: Row, dataset: str) -> Figure | None:
+    """SST-2 from sentences stands in where there is no run on its phrases."""
+    found = _figure(summary, row, dataset)
+    return found or (_figure(summary, row, SENTENCES) if dataset == "sst2" else None)
+
+
+def _figure(summary: Summary, row: Row, dataset: str) -> Figure | None:
+    values = list(summary.scores(row, dataset).values())
+    mean = summary.mean(row, dataset)
+    if mean is None:
+        return None
+    encoder, embedding, variant = row
+    marks = ""
+    if (embedding, variant) == (WAVES, "paper"):
+        results = against_rivals(summary, encoder, dataset)
+        marks = "".join(
+            MARKS[kind] for kind in MARKS if kind in results and is_better(results[kind])
+        )
+    rivals = [summary.mean((encoder, kind, "paper"), dataset) for kind in (*MARKS, WAVES)]
+    best = max((m for m in rivals if m is not None), default=None)
+    return Figure(
+        mean,
+        interval(values),
+        len(values),
+        marks,
+        paper.accuracy(*row, dataset),
+        is_best=variant == "paper" and embedding in (*MARKS, WAVES) and mean == best,
+    )

@@ -1,0 +1,202 @@
+"""Transformer-XL (Dai et al., 2019): a language model that remembers the segments before.
+
+In training a layer looks back at the states that the layer below had in the last segments; no
+gradient goes there. When the model is scored or writes, weights stand still, so keys and values
+themselves are kept, and each character looks back to the same number of others: what is predicted
+does not depend on how a text is cut into segments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+from wordwave.embedding import build_embedding
+from wordwave.layers import Dropout, FeedForward, Field, LayerNorm, Memory
+from wordwave.models.relative import BackwardAttention
+from wordwave.models.xl_config import XLConfig
+
+
+class Reading(NamedTuple):
+    """What a model knows of a text that it has read so far."""
+
+    memories: tuple[Memory, ...]
+    """Keys and values of each layer."""
+    distances: tuple[Tensor | None, ...]
+    """What each layer makes of distances, worked out once."""
+    n_read: Tensor | int
+    """Characters read. Shape: (B, 1), or a number for all"""
+
+
+class XLLayer(nn.Module):
+    """Attention, then feed-forward, each around a shortcut and with a norm of its own."""
+
+    def __init__(self, config: XLConfig, field: Field) -> None:
+        super().__init__()
+        self.attention = BackwardAttention(
+            config.dim,
+            config.n_heads,
+            field=field,
+            share=config.share,
+            score=config.score,
+            position=config.position,
+            farthest=config.farthest,
+            dropout=config.attention_dropout,
+        )
+        self.feed_forward = FeedForward(
+            config.dim,
+            config.feed_forward_dim,
+            field=field,
+            share=config.share,
+            dropout=config.dropout,
+        )
+        self.norms = nn.ModuleList(LayerNorm(config.dim, field=field) for _ in range(2))
+        self.dropout = Dropout(config.dropout, field=field)
+        self.norm_first = config.norm_first
+
+    def recall(self, states: Tensor, positions: Tensor) -> Memory:
+        """Keys and values of remembered states. Shape: (B, M, W), positions (M,) or (B, M)"""
+        return self.attention.read(
+            self.norms[0](states) if self.norm_first else states, positions=positions
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        past: Memory | None,
+        positions: Tensor,
+        *,
+        window: int | None = None,
+        distances: Tensor | None = None,
+    ) -> tuple[Tensor, Memory]:
+        """Shape: x (B, L, W), positions (L,) or (B, L) -> (B, L, W), and all keys and values"""
+        first, second = self.norms
+        source = first(x) if self.norm_first else x
+        memory = self.attention.read(source, past, positions)
+        y = self.attention.look_back(source, memory, window=window, distances=distances)
+        x = x + self.dropout(y)
+        if self.norm_first:
+            return x + self.dropout(self.feed_forward(second(x))), memory
+        x = first(x)
+        return second(x + self.dropout(self.feed_forward(x))), memory
+
+
+class TransformerXL(nn.Module):
+    """What character comes next, after each character of a text.
+
+    Args:
+        config: what it is made of.
+        vocab_size: number V of characters.
+    """
+
+    def __init__(self, config: XLConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.config, self.vocab_size = config, vocab_size
+        options: dict[str, Any] = {"padding_idx": None}
+        if config.embedding == "complex-order":
+            for name in ("share_frequency", "phase", "freeze_frequency"):
+                options[name] = getattr(config, name)
+        self.embedding = build_embedding(config.embedding, vocab_size, config.dim, **options)
+        with torch.no_grad():  # so that tied predictions start small; what is read is scaled up
+            self.meaning.mul_(config.dim**-0.5)
+        field: Field = self.embedding.field  # type: ignore[assignment]
+        self.dropout = Dropout(config.dropout, field=field)
+        self.layers = nn.ModuleList(XLLayer(config, field) for _ in range(config.n_layers))
+        self.norm = LayerNorm(config.dim, field=field) if config.norm_first else nn.Identity()
+        self.by_magnitude = field == "complex" and config.readout == "magnitude"
+        self.readout: nn.Module = nn.Identity()
+        if field == "complex" and config.readout == "concat":
+            self.readout = nn.Linear(2 * config.dim, config.dim)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.untied = None if config.tied else nn.Linear(config.dim, vocab_size, bias=False)
+
+    @property
+    def meaning(self) -> Tensor:
+        """Vectors or amplitudes of the characters. Shape: (V, D)"""
+        meaning: Tensor = self.embedding.meaning  # type: ignore[assignment]
+        return meaning
+
+    def forward(
+        self, ids: Tensor, states: Tensor | None = None, n_read: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Read a segment after remembered states; all of them are looked back to.
+
+        Shape:
+            ids: (B, L).
+            states: (n_layers, B, M, W), what this gave for the segment before.
+            n_read: characters before the segment.
+            returns: logits (B, L, V) and states to remember, (n_layers, B, ≤ memory_length, W).
+        """
+        positions = self._positions(ids, n_read)
+        n_past = 0 if states is None else states.shape[2]
+        before = torch.arange(1 - n_past, 1, device=ids.device) + n_read
+        x = self._embedded(ids, positions, n_read)
+        kept = []
+        for i, layer in enumerate(self.layers):
+            past = states[i] if states is not None and n_past else None
+            known = x if past is None else torch.cat([past.to(x.dtype), x], dim=1)
+            kept.append(known[:, max(known.shape[1] - self.config.memory_length, 0) :].detach())
+            x, _ = layer(x, None if past is None else layer.recall(past, before), positions)  # type: ignore[operator]
+        return self._predicted(x), torch.stack(kept)
+
+    @torch.no_grad()
+    def read(
+        self,
+        ids: Tensor,
+        past: Reading | None = None,
+        *,
+        memory_length: int | None = None,
+        n_read: Tensor | int = 0,
+    ) -> tuple[Tensor, Reading]:
+        """Read on, for scoring and writing: each character looks back to `memory_length` others.
+
+        Shape:
+            ids: (B, L).
+            memory_length: the config's `evaluation_memory` if None.
+            n_read: without a past, characters that stand before; (B, 1) or a number.
+            returns: logits (B, L, V), and the past of what comes next.
+        """
+        window = self.config.evaluation_memory if memory_length is None else memory_length
+        if past is None:
+            distances = tuple(layer.attention.distances(window + 1) for layer in self.layers)  # type: ignore[union-attr, operator]
+            memories: list[Memory | None] = [None] * len(self.layers)
+        else:
+            distances, n_read, memories = past.distances, past.n_read, [*past.memories]
+        positions = self._positions(ids, n_read)
+        x = self._embedded(ids, positions, n_read)
+        kept = []
+        for layer, memory, far in zip(self.layers, memories, distances, strict=True):
+            x, known = layer(x, memory, positions, window=window, distances=far)
+            start = max(known.keys.shape[2] - window, 0)
+            kept.append(
+                Memory(
+                    known.keys[:, :, start:],
+                    known.values[:, :, start:],
+                    known.positions[..., start:],
+                )
+            )
+        return self._predicted(x), Reading(tuple(kept), distances, n_read + ids.shape[1])
+
+    def _positions(self, ids: Tensor, n_read: Tensor | int) -> Tensor:
+        """Shape: (L,) or (B, L), from 1"""
+        return torch.arange(1, ids.shape[1] + 1, device=ids.device) + n_read
+
+    def _embedded(self, ids: Tensor, positions: Tensor, n_read: Tensor | int) -> Tensor:
+        places: Tensor | None = positions
+        if self.config.wave_positions == "segment":
+            length = self.config.segment_length
+            whole = isinstance(n_read, int) and n_read % length == 0 and ids.shape[1] <= length
+            # Left to count 1, 2, … by itself, the embedding knows that the angles are small.
+            places = None if whole else (positions - 1) % length + 1
+        return self.dropout(self.config.dim**0.5 * self.embedding(ids, places))
+
+    def _predicted(self, x: Tensor) -> Tensor:
+        """Shape: (B, L, W) -> (B, L, V)"""
+        x = self.norm(x)
+        x = cx.magnitude(x) if self.by_magnitude else self.readout(x)
+        weight = self.meaning if self.untied is None else self.untied.weight
+        return F.linear(F.dropout(x, self.config.dropout, self.training), weight, self.bias)

@@ -1,0 +1,54 @@
+"""Words in and words out of a translation model, through one table."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave import complex as cx
+from wordwave.layers import Dropout, Linear
+from wordwave.models.classifier import embedding_from
+from wordwave.models.translation_config import TranslationModelConfig
+
+PADDING, UNKNOWN, START, END = range(4)
+"""The first ids of a vocabulary of translation."""
+N_SPECIALS = 4
+
+
+class WordsInAndOut(nn.Module):
+    """A model whose embedding is also its output: a state is compared with every word.
+
+    With a wave, what it is compared with is the amplitude, a word's meaning whatever its place.
+    """
+
+    def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.config, self.vocab_size = config, vocab_size
+        self.embedding = embedding_from(config.embedding_config, vocab_size)
+        self.dropout = Dropout(config.dropout, field=config.field)
+        self.by_magnitude = config.field == "complex" and config.readout == "magnitude"
+        self.to_words: Linear | None = None
+        if config.field == "complex":
+            width = config.dim if self.by_magnitude else 2 * config.dim
+            self.to_words = Linear(width, config.dim, field="real", bias=False)
+
+    def embed(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
+        """Shape: ids (B, L), positions broadcastable to it, or 1 … L -> (B, L, parts·D)"""
+        x: Tensor = self.embedding(ids, positions)
+        return self.dropout(x * math.sqrt(self.config.dim))
+
+    def words(self, states: Tensor) -> Tensor:
+        """The logit of every word. Shape: (..., parts·D) -> (..., V)"""
+        if self.to_words is not None:
+            states = self.to_words(cx.magnitude(states) if self.by_magnitude else states)
+        table: Tensor = self.embedding.meaning  # type: ignore[assignment]
+        return F.linear(states, table)
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """In float32 at least. Shape: (..., V) -> (..., V)"""
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    return logits.to(wide).log_softmax(-1)

@@ -1,0 +1,82 @@
+"""What a language model is made of. Needs no torch, so that the command line starts at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class XLConfig:
+    """Transformer-XL: embedding → layers that remember the segments before → read-out → next."""
+
+    embedding: Literal["none", "complex-vanilla", "complex-order"] = "complex-order"
+    """How characters become vectors. With none all layers are real, else all are complex."""
+    position: Literal["relative", "rope", "none"] = "relative"
+    """What attention knows of distances: Transformer-XL's relative terms, rotated queries and keys
+    (real layers only), or nothing besides what the embedding tells."""
+    dim: int = 64
+    """Width, in complex numbers where the embedding is complex."""
+    n_layers: int = 3
+    """Layers, one upon the other."""
+    n_heads: int = 4
+    """Attention heads."""
+    feed_forward_dim: int = 256
+    """Width inside the feed-forward layers, in complex numbers where the embedding is complex."""
+    dropout: float = 0.0
+    """Share of components dropped after the embedding and after each sub-layer."""
+    attention_dropout: float = 0.0
+    """Share of attention weights dropped."""
+    norm_first: bool = True
+    """Normalise before each sub-layer, which trains sooner, and not after it, as published."""
+    share: Literal["none", "real", "tied"] = "none"
+    """How the parts of complex weights are bound."""
+    score: Literal["magnitude", "real"] = "real"
+    """How a complex product of query and key becomes a score: |z| or Re z."""
+    readout: Literal["concat", "magnitude"] = "concat"
+    """How complex states become real ones: a linear map of both parts, or |z|."""
+    wave_positions: Literal["running", "segment"] = "segment"
+    """complex-order: a character's position counts from the start of the text, or starts again
+    every `segment_length` characters."""
+    tied: bool = True
+    """Predict with the vectors of the embedding; of waves with the amplitudes."""
+    segment_length: int = 64
+    """Characters read at once in training."""
+    memory_length: int = 64
+    """Characters before the segment that training looks back to."""
+    evaluation_memory: int = 128
+    """Characters that each one looks back to when the model is scored or writes."""
+    farthest: int = 0
+    """relative: distances beyond count as this one; 0 for no limit."""
+    share_frequency: Literal["word", "dim"] | None = None
+    """complex-order: one frequency per dimension for all characters, one per character, or each."""
+    phase: bool = False
+    """complex-order: learn an initial phase for each character and dimension."""
+    freeze_frequency: bool = False
+    """complex-order: keep the frequencies as they start."""
+
+    def __post_init__(self) -> None:
+        for name in ("dim", "n_layers", "n_heads", "feed_forward_dim", "segment_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("memory_length", "evaluation_memory", "farthest"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        if self.dim % self.n_heads:
+            raise ValueError(
+                f"dim must be a multiple of n_heads, got dim={self.dim}, n_heads={self.n_heads}"
+            )
+        is_real = self.embedding == "none"
+        if self.position == "rope" and not is_real:
+            raise ValueError(f"position 'rope' goes with embedding 'none', got {self.embedding!r}")
+        if self.position == "rope" and self.dim // self.n_heads % 2:
+            raise ValueError(f"rope needs an even width per head, got {self.dim // self.n_heads}")
+        if self.position == "relative" and is_real and self.dim % 2:
+            raise ValueError(f"relative positions need an even dim, got {self.dim}")
+        if is_real and self.share != "none":
+            raise ValueError(
+                f"share={self.share!r} binds the parts of complex weights; embedding is 'none'"
+            )

@@ -1,0 +1,142 @@
+"""Sentences and their translations, as the training loop wants them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wordwave.models.words import END, PADDING, START, UNKNOWN
+from wordwave.tasks.translate_config import TranslationTraining
+from wordwave.text.batches import by_length
+from wordwave.text.sentences import Sentences
+from wordwave.text.token_batches import token_batches
+from wordwave.training.task import Positions
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class SentencePairs:
+    """Source and target ids, one for one, without start and end."""
+
+    sources: Sentences
+    targets: Sentences
+
+    @property
+    def lengths(self) -> Tensor:
+        """Words of the longer side, the end of the target counted. Shape: (N,)"""
+        return torch.maximum(self.sources.lengths, self.targets.lengths + 1)
+
+    def batch(self, rows: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """What is read, what has been written, and what is to be written next.
+
+        Shape: rows (B,) -> (B, S), (B, T + 1), (B, T + 1)
+        """
+        source, target = self.sources.padded(rows), self.targets.padded(rows)
+        before = F.pad(target, (1, 0), value=START)
+        after = F.pad(target, (0, 1), value=PADDING)
+        after[torch.arange(len(rows)), self.targets.lengths[rows]] = END
+        # Nothing is read after the last word, so the words before are as many as those to write.
+        before = before.masked_fill(after == PADDING, PADDING)
+        return source.to(device), before.to(device), after.to(device)
+
+
+@dataclass
+class PairTask:
+    """Say the next word of a translation.
+
+    Args:
+        train: what is learnt from.
+        dev: what selects the best weights.
+        settings: label smoothing, word dropout, and how many looks' weights are remembered.
+        bleu: BLEU on a part of dev, or `None`.
+    """
+
+    train: SentencePairs
+    dev: SentencePairs
+    settings: TranslationTraining
+    bleu: Callable[[], float] | None = None
+    recent: deque[Weights] = field(init=False)
+    """The weights at the last looks, the latest one last."""
+
+    def __post_init__(self) -> None:
+        self.recent = deque(maxlen=self.settings.average)
+
+    def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
+        return token_batches(self.train.lengths, size, generator=generator)
+
+    def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
+        device = next(model.parameters()).device
+        source, before, after = self.train.batch(rows, device)
+        places = positions(source != PADDING), positions(before != PADDING)
+        logits = model(self._dropped(source), self._dropped(before), *places)
+        total = F.cross_entropy(
+            logits.float().flatten(0, 1),
+            after.flatten(),
+            ignore_index=PADDING,
+            reduction="sum",
+            label_smoothing=self.settings.label_smoothing,
+        )
+        n = int((after != PADDING).sum())
+        return total, n, n + int((source != PADDING).sum())
+
+    def _dropped(self, ids: Tensor) -> Tensor:
+        """With some words taken for unknown ones. Shape: (B, L) -> (B, L)"""
+        share = self.settings.word_dropout
+        if not share:
+            return ids
+        dropped = (torch.rand(ids.shape, device=ids.device) < share) & (ids > END)
+        return ids.masked_fill(dropped, UNKNOWN)
+
+    def score(self, model: nn.Module) -> dict[str, float]:
+        if self.settings.average:
+            weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
+            self.recent.append(weights)
+        return self.figures(model)
+
+    def figures(self, model: nn.Module) -> dict[str, float]:
+        """How good a model is on dev, what selects first."""
+        scores = {"likelihood": likelihood(model, self.dev)}
+        if self.bleu is not None:
+            scores["bleu"] = self.bleu()
+        select = self.settings.select
+        return {select: scores.pop(select), **scores}
+
+    def state(self) -> Weights:
+        return {f"{i}.{k}": v for i, weights in enumerate(self.recent) for k, v in weights.items()}
+
+    def load_state(self, state: Weights) -> None:
+        by_look: dict[int, Weights] = {}
+        for name, value in state.items():
+            look, _, key = name.partition(".")
+            by_look.setdefault(int(look), {})[key] = value
+        self.recent = deque((by_look[i] for i in sorted(by_look)), maxlen=self.settings.average)
+
+    def averaged(self) -> Weights:
+        """The mean of the weights at the last looks; empty if none are remembered."""
+        if not self.recent:
+            return {}
+        return {k: torch.stack([w[k] for w in self.recent]).mean(0) for k in self.recent[0]}
+
+
+@torch.no_grad()
+def likelihood(model: nn.Module, pairs: SentencePairs, *, batch_words: int = 2048) -> float:
+    """The mean log-probability of a piece of the true translations."""
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    total, n = 0.0, 0
+    for rows in by_length(pairs.lengths, batch_words):
+        source, before, after = pairs.batch(rows, device)
+        logits = model(source, before).float().flatten(0, 1)
+        total += float(
+            F.cross_entropy(logits, after.flatten(), ignore_index=PADDING, reduction="sum")
+        )
+        n += int((after != PADDING).sum())
+    model.train(was_training)
+    return -total / n

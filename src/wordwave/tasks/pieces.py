@@ -1,0 +1,64 @@
+"""Sentences of two languages as ids of pieces of words, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from wordwave.files import write_whole
+from wordwave.tasks.translate_config import TranslateConfig
+from wordwave.text.bpe import BpeTokeniser, train_bpe
+from wordwave.text.encode import Encoded, TextEncoder
+from wordwave.text.moses import MosesText, SpacedText
+from wordwave.text.vocabulary import SPECIALS, Vocabulary
+
+# A space never stands inside a piece, so no piece can be spelled like these.
+START_AND_END = ("<the start>", "<the end>")
+
+
+class Pieces:
+    """One vocabulary for both languages: padding, unknown, start, end, then the pieces.
+
+    Args:
+        tokeniser: cuts words into pieces.
+        config: says what a word is, which languages there are, and how long a sentence may be.
+    """
+
+    def __init__(self, tokeniser: BpeTokeniser, config: TranslateConfig) -> None:
+        self.tokeniser = tokeniser
+        pieces = (piece for piece in tokeniser.words if piece not in SPECIALS)
+        self.vocabulary = Vocabulary([*SPECIALS, *START_AND_END, *pieces])
+        self.source, self.target = texts_of(config)
+        self.max_length = config.model.max_length
+        # One more than allowed, to tell those that are too long.
+        self._encoder = TextEncoder(tokeniser, self.vocabulary, max_length=self.max_length + 1)
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, tokenised: Iterable[str]) -> Encoded:
+        """The ids of tokenised sentences, those too long one longer than they may be."""
+        return self._encoder.encode(tokenised)
+
+    def tokenised(self, ids: Sequence[int]) -> str:
+        """Words and marks between spaces. Shape: (L,)"""
+        return self.tokeniser.decode([self.vocabulary.words[i] for i in ids]).strip()
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json, which the library `tokenizers` reads too."""
+        write_whole(folder / "tokenizer.json", self.tokeniser.save)
+
+
+def texts_of(config: TranslateConfig) -> tuple[MosesText | SpacedText, MosesText | SpacedText]:
+    """How source and target texts become words and marks between spaces."""
+    kind = MosesText if config.text.words == "moses" else SpacedText
+    source, target = (
+        kind(language, lower_case=config.text.lower_case)
+        for language in (config.data.source_language, config.data.target_language)
+    )
+    return source, target
+
+
+def learn_pieces(config: TranslateConfig, tokenised: Iterable[str]) -> Pieces:
+    """Learn pieces from tokenised sentences of both languages."""
+    return Pieces(train_bpe(tokenised, config.text.bpe_size), config)

@@ -1,0 +1,161 @@
+"""A trained language model: writes on, scores texts, goes to a folder and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from wordwave import __version__
+from wordwave.data.characters import UNKNOWN_ID, Alphabet, Text
+from wordwave.files import write_text, write_whole
+from wordwave.models.transformer_xl import Reading, TransformerXL
+from wordwave.plain import dump_yaml, from_plain, to_plain
+from wordwave.tasks.bits import Bits, bits_of, read_on
+from wordwave.tasks.kind import run_config
+from wordwave.tasks.lm_config import LmConfig
+from wordwave.tasks.sampling import Sampling, draw
+
+
+class Writer:
+    """Writes a text on, character by character.
+
+    Args:
+        model: predicts the next character.
+        alphabet: numbers the characters.
+        config: how it was trained; its `model` is that of `model`.
+    """
+
+    def __init__(self, model: TransformerXL, alphabet: Alphabet, config: LmConfig) -> None:
+        self.model, self.alphabet, self.config = model, alphabet, config
+
+    @torch.no_grad()
+    def write(
+        self,
+        prompt: str,
+        n: int,
+        sampling: Sampling | None = None,
+        *,
+        memory_length: int | None = None,
+        cached: bool = True,
+    ) -> Iterator[str]:
+        """Up to n characters (or bytes) after the prompt, as they come.
+
+        Args:
+            prompt: read first, of any length; an unknown character in it is read as unknown.
+            sampling: how the next one is drawn.
+            memory_length: how far back each character looks.
+            cached: remember what was read; otherwise all is read anew for each character.
+        """
+        sampling = sampling or Sampling()
+        if n < 0:
+            raise ValueError(f"n must be at least 0, got {n}")
+        known = self.alphabet.encode(prompt or self.opening)
+        device = next(self.model.parameters()).device
+        ids = torch.from_numpy(known).unsqueeze(0).to(device)
+        generator = torch.Generator().manual_seed(sampling.seed)
+        decoder = self.alphabet.decoder()
+        self.model.eval()
+        fresh, past = ids, None
+        for _ in range(n):
+            logits, past = read_on(self.model, fresh, past, memory_length=memory_length)
+            number = draw(self._sayable(logits[0]), sampling, generator)
+            said = torch.tensor([[number]], device=device)
+            if cached:
+                fresh = said
+            else:
+                fresh = ids = torch.cat([ids, said], dim=1)
+                past = None
+            if text := decoder.add(number):
+                yield text
+
+    def read(self, text: str, past: Reading | None = None) -> tuple[Tensor, Reading]:
+        """Logits of what comes after a text. Shape: (V,)"""
+        device = next(self.model.parameters()).device
+        ids = torch.from_numpy(self.alphabet.encode(text)).unsqueeze(0).to(device)
+        logits, past = read_on(self.model.eval(), ids, past)
+        return logits[0], past
+
+    @property
+    def opening(self) -> str:
+        """What stands before the first character when there is no prompt: a new line or a space."""
+        if self.alphabet.unit == "byte":
+            return "\n"
+        known = self.alphabet.characters
+        return next((c for c in "\n " if c in known), known[0])
+
+    def unknown_in(self, text: str) -> list[str]:
+        """Characters of a text that training never saw, each once, in their order."""
+        if self.alphabet.unit == "byte":
+            return []
+        return [c for c in dict.fromkeys(text) if c not in self.alphabet.characters]
+
+    def bits(self, text: Text, *, memory_length: int | None = None, batch_size: int = 16) -> Bits:
+        """How well it predicts a text."""
+        return bits_of(
+            self.model, self.alphabet, text, memory_length=memory_length, batch_size=batch_size
+        )
+
+    def _sayable(self, logits: Tensor) -> Tensor:
+        logits = logits.float().cpu().clone()
+        if self.alphabet.unit == "char":
+            logits[UNKNOWN_ID] = -torch.inf
+        return logits
+
+    def save(self, folder: Path) -> None:
+        """Write config.yaml, vocab.json and model.safetensors, which other tools can read."""
+        self.save_alphabet(folder)
+        self.save_weights(folder)
+
+    def save_alphabet(self, folder: Path) -> None:
+        """All but the weights: what is known before training."""
+        about = {"task": "lm", "version": __version__, **to_plain(self.config)}
+        write_text(folder / "config.yaml", dump_yaml(about))
+        told = json.dumps(self.alphabet.to_dict(), ensure_ascii=False, indent=0)
+        write_text(folder / "vocab.json", told)
+
+    def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
+        """The model's weights, or others of the same shapes, such as the best so far."""
+        weights = self.model.state_dict() if weights is None else weights
+        whole = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
+        header = {"format": "pt", "task": "lm"}
+        write_whole(
+            folder / "model.safetensors", lambda new: save_file(whole, new, metadata=header)
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Writer:
+        """Read what `save` wrote; ready to write."""
+        folder = Path(folder)
+        config = read_lm_run(folder)
+        if not (folder / "model.safetensors").exists():
+            raise ValueError(f"'{folder}' holds no trained model yet: train it first")
+        try:
+            told = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+            alphabet = Alphabet.from_dict(told)
+        except (OSError, ValueError) as problem:
+            raise ValueError(f"'{folder / 'vocab.json'}' is not an alphabet: {problem}") from None
+        model = TransformerXL(config.model, len(alphabet))
+        try:
+            model.load_state_dict(load_file(folder / "model.safetensors"))
+        except (SafetensorError, RuntimeError) as problem:
+            reason = str(problem).splitlines()[-1].strip()[:200]
+            raise ValueError(
+                f"'{folder / 'model.safetensors'}' does not hold this model: {reason}"
+            ) from None
+        return cls(model.eval(), alphabet, config)
+
+
+def read_lm_run(folder: Path) -> LmConfig:
+    """The config of a run folder of language modelling."""
+    plain = run_config(folder)
+    task = plain.pop("task", None)
+    plain.pop("version", None)
+    if task != "lm":
+        raise ValueError(f"'{folder}' is a run of {task!r}, wanted one of 'lm'")
+    return from_plain(LmConfig, plain, where=f"'{folder / 'config.yaml'}'")

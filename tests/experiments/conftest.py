@@ -1,0 +1,46 @@
+"""A data home of made-up texts, and recipes that train in a moment."""
+
+import gzip
+
+import pytest
+
+from wordwave.models.config import ENCODERS
+
+TINY = """
+text: {{tokeniser: kim}}
+model: {{encoder: {encoder}, dim: 8, hidden_dim: 0, n_filters: 4, n_heads: 2, feed_forward_dim: 8,
+         state_dim: 8, dropout: 0.1}}
+training: {{epochs: 2, batch_size: 16, learning_rate: 0.02}}
+"""
+KINDS = ("good", "awful", "so", "why", "who", "where")
+
+
+def write_rows(path, n, n_classes, start=0):
+    rows = (f"{i % n_classes}\tthe {KINDS[i % n_classes]} film number {i % 11}" for i in range(n))
+    with gzip.open(path, "wt", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{row} {start + i % 7}\n" for i, row in enumerate(rows))
+
+
+@pytest.fixture
+def tiny_home(tmp_path, monkeypatch):
+    """cr, sst2 and trec, with a few words each."""
+    home = tmp_path / "home"
+    home.mkdir()
+    write_rows(home / "cr.tsv.gz", 80, 2)
+    write_rows(home / "sst2.train.tsv.gz", 80, 2)
+    write_rows(home / "sst2.sentences.train.tsv.gz", 40, 2)
+    write_rows(home / "sst2.dev.tsv.gz", 20, 2)
+    write_rows(home / "sst2.test.tsv.gz", 20, 2)
+    write_rows(home / "trec.train.tsv.gz", 120, 6)
+    write_rows(home / "trec.test.tsv.gz", 24, 6)
+    monkeypatch.setenv("WORDWAVE_DATA", str(home))
+    return home
+
+
+@pytest.fixture
+def tiny_recipes(tmp_path):
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    for encoder in ENCODERS:
+        (folder / f"{encoder}.yaml").write_text(TINY.format(encoder=encoder))
+    return folder

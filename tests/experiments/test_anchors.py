@@ -1,0 +1,50 @@
+"""Linear models and fastText on the same parts."""
+
+import random
+
+import pytest
+
+from wordwave.data.splits import Parts
+from wordwave.data.tables import Examples
+from wordwave.experiments.anchors import ANCHORS, accuracy, fit_anchor, settings_of
+from wordwave.experiments.cell_run import CellRun
+from wordwave.experiments.protocol import Cell, Protocol
+
+
+def examples(n, seed, classes=("awful", "good")):
+    rng = random.Random(seed)
+    fillers = ["the", "film", "was", "a", "story", "we", "saw"]
+    labels = [rng.choice(classes) for _ in range(n)]
+    return Examples([" ".join([*rng.choices(fillers, k=5), word]) for word in labels], labels)
+
+
+def anchor(name):
+    if name == "fasttext-library":
+        pytest.importorskip("fasttext")
+    return name
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+@pytest.mark.parametrize("classes", [("awful", "good"), ("who", "where", "why")])
+def test_an_anchor_learns_what_is_plain_to_see(name, classes):
+    parts = Parts(*(examples(n, seed, classes) for seed, n in enumerate((150, 40))), None)
+    predict, values, dev = fit_anchor(anchor(name), parts)
+    assert dev == accuracy(predict, parts.dev) > 0.95
+    assert accuracy(predict, examples(50, 9, classes)) > 0.95
+    listed = settings_of(name)["anchor"]
+    assert all(value in listed[key] for key, value in values.items())
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+def test_an_empty_text_gets_a_class(name):
+    parts = Parts(examples(60, 0), examples(20, 1), None)
+    predict, _, _ = fit_anchor(anchor(name), parts)
+    assert predict([""])[0] in {"awful", "good"}
+
+
+def test_the_record_of_an_anchor_has_the_keys_of_a_run(tiny_home):
+    cell = Cell("trec", "tfidf-lr", "none")
+    record = CellRun(Protocol())(cell)
+    assert Protocol().key(cell).items() <= record.items()
+    assert record["n_test"] == 24 and 0 <= record["test_accuracy"] <= 1
+    assert record["how"] == settings_of("tfidf-lr")

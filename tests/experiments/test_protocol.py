@@ -1,0 +1,189 @@
+"""Who is trained on what, with which settings, and what a record's key holds."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from wordwave.experiments.cell_run import CellRun, run_model
+from wordwave.experiments.chosen import chosen_in, search_key, searched_cells
+from wordwave.experiments.matched import count, nearest, widened
+from wordwave.experiments.protocol import (
+    DATASETS,
+    KEY,
+    SENTENCES,
+    TABLE4,
+    VARIANTS,
+    Cell,
+    Protocol,
+    SearchTerms,
+    parts_of,
+    table2_cells,
+    table4_cells,
+)
+from wordwave.experiments.store import Store
+from wordwave.models.config import ENCODERS, ModelConfig
+from wordwave.tasks.classify import prepare
+from wordwave.tasks.config import TextSettings
+
+WAVES = Cell("cr", "fasttext", "complex-order")
+
+
+def test_table_2_has_the_papers_rows_and_ours():
+    once = table2_cells(folds=1)
+    assert len({c for c in once if c.dataset == "mr"}) == 20 + 2 + 14 + 3
+    assert Counter(c.dataset for c in once) == dict.fromkeys(DATASETS, 39)
+    assert all(c.encoder == "transformer" for c in once if c.embedding in ("rope", "alibi"))
+    matched = [c for c in once if c.variant == "matched"]
+    assert not any(c.embedding.startswith("complex") for c in matched)
+
+
+def test_only_sets_without_a_test_part_have_folds():
+    cells = table2_cells(rows=("paper",), encoders=["cnn"], embeddings=["none"], folds=3, seeds=2)
+    counts = Counter(c.dataset for c in cells)
+    assert counts == {"mr": 6, "subj": 6, "cr": 6, "mpqa": 6, "sst2": 2, "trec": 2}
+
+
+def test_a_narrowed_grid_keeps_the_keys_of_the_whole_one():
+    narrow = table2_cells(encoders=["cnn"], embeddings=["tpe"], datasets=["cr"], folds=2)
+    assert set(narrow) <= set(table2_cells())
+
+
+def test_table_4_has_all_thirteen_rows_of_the_paper():
+    from wordwave.experiments import paper
+
+    assert set(paper.ablation()) <= set(TABLE4)
+    assert len(paper.ablation()) == 13
+    assert {cell.variant for cell in table4_cells()} <= set(VARIANTS)
+
+
+def test_the_key_holds_what_is_set_and_nothing_else(tiny_recipes):
+    protocol = Protocol(folder=tiny_recipes)
+    how = protocol.how(WAVES)
+    assert set(how["model"]) == {
+        "encoder", "embedding", "dim", "hidden_dim", "n_filters", "n_heads", "feed_forward_dim",
+        "state_dim", "dropout",
+    }  # fmt: skip
+    assert how["training"] == {"epochs": 2, "batch_size": 16, "learning_rate": 0.02}
+    assert "seed" not in how["training"] and protocol.key(replace(WAVES, seed=3))["seed"] == 3
+    assert set(protocol.key(WAVES)) == set(KEY)
+
+
+def test_how_a_number_is_written_in_a_recipe_does_not_matter(tiny_recipes):
+    path = tiny_recipes / "fasttext.yaml"
+    before = Protocol(folder=tiny_recipes).key(WAVES)
+    path.write_text(path.read_text().replace("0.02", "2e-2"))
+    assert Protocol(folder=tiny_recipes).key(WAVES) == before
+
+
+def test_a_recipe_for_a_data_set_counts_more(tiny_recipes):
+    (tiny_recipes / "fasttext-cr.yaml").write_text("training: {epochs: 7}\n")
+    protocol = Protocol(folder=tiny_recipes)
+    assert protocol.config(WAVES).training.epochs == 7
+    assert protocol.config(replace(WAVES, dataset="mr")).training.epochs == 2
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_makes_a_config(variant):
+    cell = Cell("sst2", "transformer", "complex-order", variant, seed=4)
+    config = Protocol().config(cell)
+    assert config.training.seed == 4
+    assert all(getattr(config.model, k) == v for k, v in VARIANTS[variant].items())
+
+
+def test_every_embedding_gets_the_same_recipe():
+    for encoder in ENCODERS:
+        kinds = ("none", "pe", "tpe", "complex-vanilla", "complex-order")
+        hows = [Protocol().how(Cell("mr", encoder, kind)) for kind in kinds]
+        for how in hows:
+            how["model"].pop("embedding")
+        assert all(how == hows[0] for how in hows)
+
+
+def test_quick_runs_are_kept_apart():
+    full, quick = Protocol(), Protocol("quick")
+    assert full.key(WAVES)["budget"] != quick.key(WAVES)["budget"]
+    assert quick.config(WAVES).training.epochs < full.config(WAVES).training.epochs
+
+
+def test_parts_never_overlap(tiny_home):
+    for fold in range(10):
+        parts = parts_of("cr", fold)
+        assert len(parts.train) + len(parts.dev) + len(parts.test) == 80
+    sentences, phrases = parts_of(SENTENCES), parts_of("sst2")
+    assert len(sentences.train) == 40 and len(phrases.train) == 80
+    assert sentences.test.texts == phrases.test.texts and sentences.dev == phrases.dev
+
+
+def test_a_record_says_what_was_run_and_repeats_exactly(tiny_home, tiny_recipes):
+    protocol = Protocol(folder=tiny_recipes)
+    first, second = (CellRun(protocol)(WAVES) for _ in range(2))
+    assert {**protocol.key(WAVES)}.items() <= first.items()
+    assert first["test_accuracy"] == second["test_accuracy"]
+    assert first["config"]["model"]["embedding"] == "complex-order" and first["epochs"] == 2
+    assert first["versions"]["torch"] and first["parameters"] > 0 and first["n_test"] == 8
+    assert "commit" in first
+
+
+def test_a_matched_row_has_as_many_parameters(tiny_home, tiny_recipes):
+    protocol = Protocol(folder=tiny_recipes)
+    waves = run_model(protocol, WAVES)[0]
+    matched, _ = run_model(protocol, replace(WAVES, embedding="none", variant="matched"))
+    plain = run_model(protocol, replace(WAVES, embedding="none"))[0]
+    assert plain["parameters"] < matched["parameters"]
+    assert matched["parameters"] == pytest.approx(waves["parameters"], rel=0.06)
+    assert matched["config"]["model"]["dim"] > plain["config"]["model"]["dim"]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("embedding", ["none", "pe", "tpe"])
+def test_widths_grow_until_the_counts_agree(encoder, embedding):
+    model = ModelConfig(embedding, encoder, dim=64)
+    wanted = count(replace(model, embedding="complex-order"), 5000, 2)
+    assert count(nearest(model, wanted, 5000, 2), 5000, 2) == pytest.approx(wanted, rel=0.07)
+
+
+def test_a_wider_model_keeps_its_pretrained_vectors(tiny_home, tiny_recipes, tmp_path):
+    lines = [f"{w} " + " ".join(str(0.1 * (i + d)) for d in range(6)) for i, w in enumerate(
+        ["the", "good", "awful", "film"])]  # fmt: skip
+    (tmp_path / "some.vec").write_text("\n".join(lines) + "\n")
+    protocol = Protocol(folder=tiny_recipes)
+    text = TextSettings(tokeniser="kim", vectors=str(tmp_path / "some.vec"))
+    config = replace(protocol.config(replace(WAVES, embedding="none")), text=text)
+    prepared = prepare(config, parts_of("cr"))
+    waves = replace(protocol.config(WAVES), text=text)
+    wide = widened(prepared, waves)
+    before = prepared.classifier.model.embedding.meaning
+    after = wide.classifier.model.embedding.meaning
+    assert before.shape[1] == 6 and after.shape[1] > 6
+    assert (after[:, :6] == before).all() and after[1:, 6:].std() > 0
+
+
+def test_searches_are_one_for_each_embedding_and_data_set():
+    cells = table2_cells(datasets=["cr", "trec"], encoders=["cnn"], folds=2, seeds=2)
+    wanted = searched_cells(cells)
+    kinds = {"none", "pe", "tpe", "complex-vanilla", "complex-order"}
+    assert {(c.dataset, c.embedding) for c in wanted} == {
+        (d, k) for d in ("cr", "trec") for k in kinds
+    }
+    matched = [Cell("cr", "cnn", "none", "matched")]
+    assert [c.embedding for c in searched_cells(matched)] == ["none", "complex-order"]
+
+
+def test_what_a_search_chose_counts_more_than_the_recipe(tmp_path, tiny_recipes):
+    protocol = Protocol(search=SearchTerms(5), folder=tiny_recipes)
+    store = Store(tmp_path / "records.jsonl", KEY)
+    with pytest.raises(ValueError, match="no search of 5 trials"):
+        protocol.config(WAVES)
+    store.append({**search_key(protocol, WAVES), "chosen": {"training": {"batch_size": 64}}})
+    found = replace(protocol, chosen=chosen_in(store, protocol, [WAVES]))
+    assert found.config(WAVES).training.batch_size == 64
+    assert found.config(replace(WAVES, variant="initial-phases")).training.batch_size == 64
+    assert found.key(WAVES) != protocol.unsearched().key(WAVES)
+    other = Protocol(search=SearchTerms(6), folder=tiny_recipes)
+    assert chosen_in(store, other, [WAVES]) == {}
+
+
+def test_a_missing_recipe_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"must hold a recipe fasttext\.yaml"):
+        Protocol(folder=tmp_path).how(WAVES)

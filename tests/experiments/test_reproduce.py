@@ -1,0 +1,208 @@
+"""`wordwave reproduce` on made-up data: runs, resumes, shares a store, and shows."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from wordwave.cli.reproduce import ReproduceOptions, cells_of, check, reproduce
+from wordwave.experiments.cell_run import CellRun
+from wordwave.experiments.epoch_timing import Timing
+from wordwave.experiments.estimate import Estimate
+from wordwave.experiments.parallel import run_missing
+from wordwave.experiments.protocol import KEY, Cell, Protocol
+from wordwave.experiments.store import Store
+
+
+@pytest.fixture
+def command(tmp_path, tiny_home, tiny_recipes, monkeypatch, capsys):
+    """Run it in this process, and give what it says and its records."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*words, jobs=1):
+        base = ["--out", str(tmp_path / "out"), "--recipes", str(tiny_recipes)]
+        reproduce([*words, *base, "--jobs", str(jobs)], prog="wordwave reproduce")
+        path = tmp_path / "out" / "reproduce" / "records.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return capsys.readouterr().out, [json.loads(line) for line in lines]
+
+    return run
+
+
+def test_a_table_is_made_and_goes_on_where_it_stopped(command, tmp_path):
+    narrow = ["--datasets", "cr", "--encoders", "fasttext", "--embeddings", "none", "tpe"]
+    rows = ["--rows", "paper"]
+    said, records = command("table2", *narrow, *rows, "--folds", "1")
+    assert "2 of 2 trainings are missing: about" in said and len(records) == 2
+    said, records = command("table2", *narrow, *rows, "--folds", "2")
+    assert "2 of 4 trainings are missing" in said and len(records) == 4
+    said, again = command("table2", *narrow, *rows, "--folds", "2")
+    assert "missing" not in said and again == records
+    assert "cr 2" in (tmp_path / "out/reproduce/table2.md").read_text()
+
+
+def test_an_estimate_trains_nothing(command):
+    said, records = command("table2", "--datasets", "trec", "--rows", "paper", "--estimate-only")
+    assert "22 of 22 trainings are missing" in said and records == []
+
+
+def test_rows_of_equal_size_and_anchors_stand_beside(command):
+    said, records = command(
+        "table2", "--datasets", "trec", "--encoders", "lstm", "--embeddings", "none",
+        "--rows", "matched",
+    )  # fmt: skip
+    assert [r["variant"] for r in records] == ["matched"] and "as many parameters" in said
+
+
+def test_quick_is_small_marked_and_kept_apart(command, tmp_path):
+    said, records = command("table2", "--quick", "--datasets", "sst2", "--encoders", "fasttext",
+                            "--embeddings", "none", "--rows", "paper", "matched")  # fmt: skip
+    assert [r["dataset"] for r in records] == ["sst2-sentences"]
+    assert records[0]["budget"] == "quick" and "QUICK" in said
+    with pytest.raises(ValueError, match="leave --report-only out"):
+        command("table2", "--report-only")
+    assert (tmp_path / "out/reproduce/table2-quick.csv").exists()
+
+
+def test_every_target_is_made(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("wordwave.experiments.lexicon.valences", lambda: {"good": 2.0})
+    small = ["--encoders", "fasttext", "cnn", "--embeddings", "none", "complex-order"]
+    sentences = ["--datasets", "sst2-sentences"]
+    assert "Ablation" in command("table4", *sentences)[0]
+    assert "GOOD" in command("table7", *sentences, *small)[0]
+    said, records = command("fig5", "--datasets", "trec", *small, "--rounds", "2")
+    assert "1.00×" in said and records[-1]["kind"] == "timing"
+    assert command("fig5", "--datasets", "trec", *small, "--rounds", "2")[1] == records
+    for target in ("fig1", "fig6", "table3", "report"):
+        command(target, *sentences, *small)
+    made = {p.name for p in (tmp_path / "out/reproduce").iterdir()}
+    assert {"fig1.png", "fig5.svg", "fig6.png", "table3.tex", "table4.csv", "table7.md"} <= made
+    assert "What holds of the paper" in (tmp_path / "out/REPORT.md").read_text()
+    words = (tmp_path / "out/reproduce/words.jsonl").read_text().splitlines()
+    assert len(words) == 2 and "good" in json.loads(words[0])["words"]
+
+
+def test_searches_choose_the_settings_that_cells_use(command):
+    pytest.importorskip("optuna")
+    flags = ["--datasets", "trec", "--encoders", "fasttext", "--embeddings", "none"]
+    flags += ["--rows", "paper", "--search-trials", "2"]
+    said, records = command("table2", *flags)
+    search, run = records
+    assert search["kind"] == "search" and search["n_trials"] == 2
+    for part, values in search["chosen"].items():
+        assert values.items() <= run["config"][part].items()
+    assert "best of 2 trials" in said
+    assert command("table2", *flags)[1] == records
+
+
+def test_wrong_numbers_are_refused():
+    for wrong, rule in (
+        ({"folds": 11}, "at most 10"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"search_trials": -1}, "at least 0"),
+        ({"encoders": ()}, "at least one"),
+        ({"address": "here"}, "goes with --backend"),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            check(ReproduceOptions("table2", **wrong))
+
+
+def test_targets_know_their_cells():
+    assert len(cells_of(ReproduceOptions("table2", folds=1))) == 39 * 6
+    assert {c.dataset for c in cells_of(ReproduceOptions("table4"))} == {"sst2"}
+    quick = cells_of(ReproduceOptions("table2", quick=True, seeds=5))
+    assert len(quick) == 25 * 6 and {c.seed for c in quick} == {0}
+    assert len(cells_of(ReproduceOptions("fig6"))) == 4
+
+
+def test_times_are_guessed_from_like_records(tiny_home, tiny_recipes):
+    protocol = Protocol(folder=tiny_recipes)
+    cell = Cell("cr", "fasttext", "none")
+    record = {**protocol.key(cell), "cpu_seconds": 96.0, "seconds": 200, "epochs": 2,
+              "words_per_second": 50}  # fmt: skip
+    estimate = Estimate(protocol, [record])
+    assert estimate.seconds(cell) == 100
+    assert estimate.seconds(Cell("cr", "fasttext", "tpe")) == 100
+    other = Cell("trec", "fasttext", "none")
+    words = estimate.words("trec")
+    assert estimate.seconds(other) == pytest.approx(4 + 2 * words / 50)
+    assert estimate.seconds(Cell("trec", "cnn", "none")) > 4  # measured in a few steps
+    assert estimate.seconds(Cell("trec", "tfidf-lr", "none")) == 10
+    assert estimate.total([cell, cell], 2) == 100
+
+
+def test_timing_measures_in_turns(tiny_home, tiny_recipes):
+    kinds = (("fasttext", "none"), ("cnn", "tpe"))
+    timing = Timing(Protocol(folder=tiny_recipes), "trec", kinds, rounds=2, steps=3)
+    *steps, record = timing.run()
+    assert steps == [None] * timing.n_measurements
+    assert [len(row["words_per_second"]) for row in record["measured"]] == [2, 2]
+    assert record["words_per_epoch"] > 0
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from wordwave.experiments.store import Store
+store = Store(Path(sys.argv[1]), ["n"])
+for n in range(int(sys.argv[2]), int(sys.argv[3])):
+    store.append({"n": n, "text": "x" * 3000})
+"""
+
+
+def test_two_processes_lose_and_double_no_record(tmp_path):
+    path = tmp_path / "records.jsonl"
+    spans = (("0", "80"), ("40", "120"))
+    command = [sys.executable, "-c", WRITES, str(path)]
+    processes = [subprocess.Popen([*command, *span]) for span in spans]
+    assert [p.wait(timeout=60) for p in processes] == [0, 0]
+    numbers = Counter(json.loads(line)["n"] for line in path.read_text().splitlines())
+    assert numbers == dict.fromkeys(range(120), 1)
+
+
+def double(n):
+    return {"n": n, "value": 2 * n}
+
+
+def key_of(n):
+    return {"n": n}
+
+
+def test_what_another_process_has_stored_meanwhile_is_not_run_again(tmp_path):
+    store = Store(tmp_path / "records.jsonl", ["n"])
+    results = run_missing(range(12), double, store, key=key_of, n_jobs=1)
+    first = next(results)
+    store.append({"n": 11, "value": "from elsewhere"})
+    values = [first["value"], *(r["value"] for r in results)]
+    assert values == [2 * n for n in range(11)]
+
+
+@pytest.mark.parametrize(("backend", "package"), [("ray", "ray"), ("dask", "distributed")])
+def test_a_cluster_of_two_workers_runs_the_same_grid(
+    backend, package, tmp_path, tiny_home, tiny_recipes, monkeypatch
+):
+    pytest.importorskip(package)
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}:{':'.join(sys.path)}")
+    store = Store(tmp_path / "records.jsonl", KEY)
+    protocol = Protocol(folder=tiny_recipes)
+    cells = [Cell("cr", "fasttext", kind, fold=fold) for kind in ("none", "pe") for fold in (0, 1)]
+    other = subprocess.Popen([sys.executable, "-c", WRITES, str(store.path), "0", "40"])
+    run = CellRun(protocol)
+    found = list(run_missing(cells, run, store, key=protocol.key, n_jobs=2, backend=backend))
+    assert other.wait(timeout=60) == 0
+    assert {store.key_of(r) for r in found} == {store.key_of(protocol.key(c)) for c in cells}
+    assert len(found) == len(cells) and len(store.records()) == len(cells) + 40
+    here = CellRun(protocol)(cells[0])
+    there = next(r for r in found if store.key_of(r) == store.key_of(here))
+    assert there["test_accuracy"] == here["test_accuracy"]
+
+
+@pytest.mark.parametrize(("backend", "package"), [("ray", "ray"), ("dask", "distributed")])
+def test_a_cluster_without_its_package_is_refused(backend, package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    store = Store(tmp_path / "records.jsonl", ["n"])
+    with pytest.raises(ValueError, match=r"wordwave\[cluster\]"):
+        list(run_missing([1], double, store, key=key_of, backend=backend))

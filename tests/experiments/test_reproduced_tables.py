@@ -1,0 +1,232 @@
+"""Tables, figures and the report as functions of made-up records."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+import pytest
+
+from wordwave.experiments import claims, paper
+from wordwave.experiments.epoch_timing import epoch_seconds, fig5_table
+from wordwave.experiments.grid import Figure, Grid, as_csv, latex, markdown, terminal, write_grid
+from wordwave.experiments.lexicon import valences
+from wordwave.experiments.protocol import Cell, Protocol, table2_cells, table4_cells
+from wordwave.experiments.reproduced_figures import draw_fig1, draw_fig5, draw_fig6
+from wordwave.experiments.reproduction_report import report
+from wordwave.experiments.sensitive_words import Sensitivity, table7
+from wordwave.experiments.summary import Summary
+from wordwave.experiments.table2 import columns_of, table2, table3
+from wordwave.experiments.table4 import table4
+
+PROTOCOL = Protocol()
+GAINS = {"none": 0.0, "pe": 0.01, "tpe": 0.02, "complex-vanilla": 0.01, "complex-order": 0.05}
+
+
+def record(cell, accuracy, **more):
+    return {
+        **PROTOCOL.key(cell),
+        "test_accuracy": accuracy,
+        "parameters": 1_000_000,
+        "seconds": 1.0,
+        **more,
+    }
+
+
+def grid_records(folds=6, **options):
+    cells = table2_cells(folds=folds, rows=("paper", "matched", "anchors"), **options)
+    return [
+        record(c, 0.7 + GAINS.get(c.embedding, 0) - 0.01 * (c.variant == "matched") + c.fold / 1000)
+        for c in cells
+    ]
+
+
+@pytest.fixture
+def lexicon(monkeypatch):
+    ratings = {"good": 1.9, "awful": -2.0, "nice": 1.8, "meh": -0.3}
+    monkeypatch.setattr("wordwave.experiments.lexicon.valences", lambda: ratings)
+
+
+def words_record(encoder="cnn"):
+    words = ["good", "awful", "nice", "meh", *(f"w{i}" for i in range(120))]
+    wave = {"delta": 0.1, "amplitude": [0.5, 0.3, 0.2], "frequency": [1.0, 0.5, 0.25]}
+    return {
+        **PROTOCOL.key(Cell("sst2", encoder, "complex-order"), kind="words"),
+        "words": words,
+        "counts": [60, 30, 8, 6, *(1 + i % 70 for i in range(120))],
+        "delta": [0.9 - 0.005 * i for i in range(124)],
+        "untrained_delta": 0.5,
+        "waves": dict.fromkeys(("good", "the", "zebra"), wave),
+    }
+
+
+def timing_record():
+    kinds = [(e, k) for e in ("cnn", "lstm") for k in GAINS]
+    return {
+        "kind": "timing",
+        "dataset": "mr",
+        "how": {"rounds": 3, "steps": 20},
+        "words_per_epoch": 1000,
+        "measured": [
+            {
+                "encoder": e,
+                "embedding": k,
+                "words_per_second": [100, 200, 50] if k == "none" else [50, 100, 25],
+                "parameters": 10,
+            }
+            for e, k in kinds
+        ],
+    }
+
+
+def shown(grid):
+    from rich.console import Console
+
+    out = io.StringIO()
+    Console(file=out, width=80).print(terminal(grid))
+    return out.getvalue()
+
+
+def test_the_papers_figures_are_whole():
+    table = paper.accuracies("table2")
+    assert len(table) == 20 * 6 and table["cnn", "complex-order", "trec"] == 0.939
+    assert paper.accuracy("cnn", "tpe", "matched", "trec") is None
+    assert paper.accuracy("cnn", "tpe", "paper", "sst2-sentences") == 0.838
+    assert paper.ablation()["complex-order", "initial-phases"] == (0.785, 11.89)
+    assert [len(paper.sensitive_words(side)) for side in ("greatest", "smallest")] == [50, 50]
+
+
+def test_table_2_shows_means_marks_and_the_paper():
+    summary = Summary.of(grid_records(), PROTOCOL.terms())
+    grid = table2(summary, PROTOCOL)
+    rows = {(row[0], i): row for i, row in enumerate(grid.rows)}
+    waves = next(row for (name, _), row in rows.items() if name == "complex-order")
+    mr = waves[1 + grid.columns[1:].index("mr")]
+    assert mr.mean == pytest.approx(0.7525) and mr.n == 6 and mr.is_best
+    assert mr.marks == "" and mr.paper == 0.787  # 6 pairs and four tests: p is 4 x 2/64
+    trec = waves[grid.columns.index("trec")]
+    assert trec.n == 1 and trec.half is None
+    text = markdown(grid)
+    assert "0.752 ± 0.002" in text and "/ 0.787" in text and "NB-SVM" in text
+    assert "no search" in text and "mr 6" in text
+    assert max(map(len, shown(grid).splitlines())) <= 80
+
+
+def test_marks_stand_for_significant_improvements():
+    summary = Summary.of(grid_records(folds=10), PROTOCOL.terms())
+    text = markdown(table2(summary, PROTOCOL))
+    assert "§†‡∗" in text
+
+
+def test_rows_under_other_terms_or_older_settings_do_not_count():
+    cell = Cell("cr", "cnn", "tpe")
+    old = {**record(cell, 0.1), "how": {"model": {"dim": 1}}}
+    quick = {**record(cell, 0.2), "budget": "quick"}
+    new = [record(replace(cell, fold=fold), 0.8) for fold in range(2)]
+    summary = Summary.of([old, quick, *new], PROTOCOL.terms())
+    assert summary.scores(("cnn", "tpe", "paper"), "cr") == {(0, 0): 0.8, (1, 0): 0.8}
+
+
+def test_a_table_is_the_same_whatever_the_order_of_the_records():
+    records = grid_records(folds=2)
+    one, other = (
+        Summary.of(order, PROTOCOL.terms()) for order in (records, list(reversed(records)))
+    )
+    assert markdown(table2(one, PROTOCOL)) == markdown(table2(other, PROTOCOL))
+
+
+def test_sst2_stands_once_unless_both_were_run():
+    only = Summary.of([record(Cell("sst2-sentences", "cnn", "tpe"), 0.8)], PROTOCOL.terms())
+    assert columns_of(only) == ["mr", "subj", "cr", "mpqa", "sst2-sentences", "trec"]
+    assert "sst2" in columns_of(Summary())
+
+
+def test_table_4_has_counts_and_gaps():
+    cells = table4_cells("sst2-sentences", seeds=2)
+    accuracy = {"complex-order": 0.80, "complex-vanilla": 0.75, "tpe": 0.78}
+    summary = Summary.of([record(c, accuracy[c.embedding]) for c in cells], PROTOCOL.terms())
+    text = markdown(table4(summary, PROTOCOL))
+    assert "| -0.050 | -0.049 |" in text  # complex-vanilla, ours and the paper's
+    assert "1.00M | 8.33M" in text and "6,920 whole sentences" in text and "two layers" in text
+    assert max(map(len, shown(table4(summary, PROTOCOL)).splitlines())) <= 80
+
+
+def test_table_7_counts_strong_words(lexicon):
+    found = Sensitivity(words_record())
+    assert found.greatest[:3] == ["good", "awful", "nice"] and found.smallest[0] == "w119"
+    assert found.strong_counts() == (3, 0)
+    assert found.auc()[0] == 1.0 and found.auc_of_like_count() == 1.0
+    text = markdown(table7([words_record()], PROTOCOL))
+    assert "GOOD AWFUL NICE meh" in text and "0.5000 before training" in text
+
+
+def test_a_lexicon_that_is_not_there_is_named(monkeypatch):
+    valences.cache_clear()
+    monkeypatch.setattr(
+        "wordwave.experiments.lexicon.files", lambda name: __import__("no_such_package")
+    )
+    with pytest.raises(ValueError, match=r"wordwave\[lexicon\]"):
+        valences()
+
+
+def test_seconds_are_medians_over_rounds():
+    assert epoch_seconds(timing_record())["cnn", "none"] == (10, 5, 20)
+    assert "2.00×" in markdown(fig5_table(timing_record(), PROTOCOL))
+
+
+def test_figures_are_drawn(tmp_path, lexicon):
+    drawn = draw_fig5(timing_record(), tmp_path / "fig5")
+    drawn += draw_fig6([words_record(e) for e in ("cnn", "lstm", "fasttext")], tmp_path / "fig6")
+    drawn += draw_fig1(words_record(), tmp_path / "fig1")
+    assert {p.name for p in drawn} == {f"fig{n}.{e}" for n in (1, 5, 6) for e in ("png", "svg")}
+    assert all(p.stat().st_size > 5000 for p in drawn)
+    assert "complex-order" in (tmp_path / "fig5.svg").read_text()
+
+
+def test_a_grid_in_every_form(tmp_path):
+    figure = Figure(0.8, 0.01, 10, "§", 0.79, is_best=True)
+    grid = Grid("t", "A & B", ["row", "x"], [["group"], ["a|b", figure], ["c", None]], ["50%"])
+    assert r"a\|b" in markdown(grid) and "**0.800 ± 0.010 §** / 0.790" in markdown(grid)
+    rows = list(csv.DictReader(io.StringIO(as_csv(grid))))
+    assert rows[0] == {
+        "group": "group", "row": "a|b", "x": "0.8", "x ±": "0.01", "x n": "10", "x marks": "§",
+        "x paper": "0.79",
+    }  # fmt: skip
+    assert r"\textbf{0.800 $\pm$ 0.010 \S{}} (0.790)" in latex(grid)
+    assert not re.search(r"[§†‡∗±δΔ]", latex(grid).split("%")[0])
+    assert [p.suffix for p in write_grid(grid, tmp_path)] == [".md", ".csv", ".tex"]
+
+
+def test_claims_are_judged_by_their_records(lexicon):
+    summary = Summary.of(grid_records(folds=10), PROTOCOL.terms())
+    best = claims.beats_all(summary)
+    assert best.verdict == "holds" and "in 24 of 24 cells" in best.evidence[0]
+    assert "better in 24 of 24 cells (significantly in 16)" in best.evidence[1]
+    assert claims.reaches_the_paper(summary).verdict == "does not hold"
+    assert claims.beats_equal_size(summary).verdict == "holds"
+    assert claims.beats_anchors(summary).verdict == "holds"
+    assert claims.cost_is_negligible(timing_record()).verdict == "does not hold"
+    assert claims.cost_is_negligible(None).verdict == "not measured"
+    assert claims.sentiment_is_sensitive([]).verdict == "not measured"
+    assert claims.beats_all(Summary()).verdict == "not measured"
+
+
+def test_a_claim_that_fails_is_said_to_fail():
+    worse = [
+        {**r, "test_accuracy": 0.5} if r["embedding"] == "complex-order" else r
+        for r in grid_records(folds=10)
+    ]
+    best = claims.beats_all(Summary.of(worse, PROTOCOL.terms()))
+    assert best.verdict == "does not hold"
+    assert "worse in 24 (significantly in 16)" in best.evidence[1]
+
+
+def test_the_report_tells_all_of_it(lexicon):
+    summary = Summary.of(grid_records(folds=2), PROTOCOL.terms())
+    text = report(summary, PROTOCOL, [words_record()], timing_record())
+    for part in ("Table 2", "Table 3", "Table 4", "Table 7", "Fig. 5", "cell by cell"):
+        assert part in text
+    assert "| cnn | trec | 0.750 | 0.939 | -0.189 | 1 |" in text
+    empty = report(Summary(), PROTOCOL, [], None)
+    assert empty.count("**not measured**") == 9
+    assert "infersent" in markdown(table3(summary, PROTOCOL))

@@ -1,0 +1,49 @@
+"""Table 5 in small: every row trained, stored, shown; again it trains nothing."""
+
+import pytest
+
+from wordwave.experiments.table5 import ROWS, Table5
+from wordwave.experiments.table5_report import write_table5
+from wordwave.models.classifier import count_parameters
+from wordwave.models.translation import translation_model
+
+SMALL = (
+    ("dim", 8), ("n_heads", 2), ("encoder_layers", 1), ("decoder_layers", 1),
+    ("feed_forward_dim", 8), ("bpe_size", 300), ("words", "spaced"), ("max_length", 30),
+    ("batch_size", 100), ("accumulate", 1), ("judge_every", 2), ("judge_bleu", 3),
+)  # fmt: skip
+
+
+def test_every_row_is_trained_once_and_shown(tmp_path, monkeypatch):
+    from wordwave.data.parallel_text import Pairs, ParallelParts
+    from wordwave.tasks import translate_config
+
+    texts = [f"{'ab' * (i % 3 + 1)} cd {i % 7}" for i in range(30)]
+    pairs = Pairs(texts, texts)
+    parts = ParallelParts(pairs, pairs, pairs)
+    monkeypatch.setattr(translate_config, "load_named", lambda *_: parts)
+    table = Table5(tmp_path, data="built-in", steps=3, changes=SMALL)
+    rows = [record["row"] for record in table.run()]
+    assert rows == list(ROWS) and list(table.run()) == []
+    text, picture = write_table5(table)
+    shown = text.read_text()
+    assert all(f"| {row} |" in shown for row in ROWS) and "35.8" in shown
+    assert "nrefs:1" in shown and picture.stat().st_size > 1000
+    assert [len(r["curve"]) for r in table.records()] == [2] * 5
+
+
+def test_all_rows_have_as_many_parameters_and_updates():
+    import torch
+
+    table = Table5("nowhere", steps=100)
+    sizes = []
+    for cell in table.cells():
+        with torch.device("meta"):
+            sizes.append(count_parameters(translation_model(cell.config.model, 10_004)))
+        assert cell.config.training.max_steps == 100 and cell.config.data.data == "multi30k"
+    assert max(sizes) < 1.01 * min(sizes)
+
+
+def test_a_row_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"rows must be among AED.*got 'lstm'"):
+        Table5(tmp_path, rows=("lstm",))

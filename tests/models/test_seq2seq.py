@@ -1,0 +1,135 @@
+"""Translation models of every kind: shapes, masks, gradients, the cache, and recipes."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from wordwave.models.classifier import count_parameters
+from wordwave.models.decode import Recomputed
+from wordwave.models.translation import translation_model
+from wordwave.models.translation_config import TranslationModelConfig
+from wordwave.models.words import END, START
+from wordwave.recipes.translation import RECIPES, read_translation_recipe
+
+V = 12
+KINDS = [
+    *(("transformer", e) for e in ("none", "pe", "tpe", "complex-vanilla", "complex-order")),
+    ("transformer", "rope"),
+    ("transformer", "alibi"),
+    ("aed", "none"),
+    ("aed", "complex-order"),
+]
+SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 0, 0, 0]])
+TARGET = torch.tensor([[START, 5, 6, 7], [START, 8, 0, 0]])
+
+for_each = pytest.mark.parametrize(("architecture", "embedding"), KINDS)
+
+
+def build(architecture="transformer", embedding="complex-order", **options):
+    torch.manual_seed(0)
+    sizes = {"dim": 8, "encoder_layers": 2, "decoder_layers": 2, "n_heads": 2}
+    config = TranslationModelConfig(
+        architecture=architecture, embedding=embedding, feed_forward_dim=16, **sizes | options
+    )
+    return translation_model(config, V).double().eval()
+
+
+@for_each
+def test_padding_and_the_rest_of_the_batch_change_nothing(architecture, embedding):
+    net = build(architecture, embedding)
+    together = net(SOURCE, TARGET)
+    assert together.shape == (2, 4, V)
+    alone = net(SOURCE[1:, :2], TARGET[1:, :2])
+    torch.testing.assert_close(together[1:, :2], alone)
+    longer = net(F.pad(SOURCE[1:, :2], (0, 7)), F.pad(TARGET[1:, :2], (0, 5)))
+    torch.testing.assert_close(longer[:, :2], alone)
+
+
+@for_each
+def test_a_word_is_written_without_looking_at_those_after_it(architecture, embedding):
+    net = build(architecture, embedding)
+    other = TARGET.clone()
+    other[0, 3] = 9
+    torch.testing.assert_close(net(SOURCE, other)[0, :3], net(SOURCE, TARGET)[0, :3])
+    assert not torch.allclose(net(SOURCE, other)[0, 3], net(SOURCE, TARGET)[0, 3])
+
+
+@for_each
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_word_by_word_equals_all_at_once(architecture, embedding, norm):
+    net = build(architecture, embedding, norm=norm)
+    whole = net(SOURCE, TARGET)
+    for decoder in (net, Recomputed(net)):
+        state = decoder.begin(SOURCE)
+        for t in range(TARGET.shape[1]):
+            logits, state = decoder.step(state, TARGET[:, t])
+            torch.testing.assert_close(logits, whole[:, t])
+
+
+@for_each
+def test_rows_picked_go_on_as_if_they_had_always_stood_there(architecture, embedding):
+    net = build(architecture, embedding)
+    state = net.begin(SOURCE)
+    state = state.pick(torch.tensor([0, 0, 1, 1]))
+    _, state = net.step(state, torch.tensor([START] * 4))
+    _, state = net.step(state, torch.tensor([4, 5, 6, 7]))
+    state = state.pick(torch.tensor([3, 2]), torch.tensor([1]))
+    logits, _ = net.step(state, torch.tensor([8, 9]))
+    written = torch.tensor([[START, 7, 8], [START, 6, 9]])
+    torch.testing.assert_close(logits, net(SOURCE[[1, 1]], written)[:, -1])
+
+
+@for_each
+@pytest.mark.parametrize("readout", ["concat", "magnitude"])
+def test_every_parameter_gets_a_finite_gradient(architecture, embedding, readout):
+    net = build(architecture, embedding, readout=readout).train()
+    net(SOURCE, TARGET).square().sum().backward()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+
+
+@for_each
+def test_attention_maps_are_shares_of_the_source_words(architecture, embedding):
+    net = build(architecture, embedding)
+    heard = net.attention_map(SOURCE, TARGET)
+    assert heard.shape == (2, 1 if architecture == "aed" else 2, 4, 5)
+    torch.testing.assert_close(heard.sum(-1), torch.ones(heard.shape[:-1]).double())
+    assert (heard[1, ..., 2:] == 0).all()
+
+
+@pytest.mark.parametrize("embedding", ["tpe", "complex-order", "complex-vanilla"])
+def test_the_output_is_the_table_of_words(embedding):
+    net = build(embedding=embedding)
+    before = net(SOURCE, TARGET)
+    with torch.no_grad():
+        net.embedding.meaning[END] = 0
+    after = net(SOURCE, TARGET)
+    assert (after[..., END] == 0).all() and (before[..., END] != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dim": 10, "n_heads": 4}, r"multiple of n_heads.*dim=10"),
+        ({"architecture": "aed", "embedding": "rope"}, r"'rope' acts inside self-attention"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
+        ({"encoder_layers": 0}, r"encoder_layers must be at least 1, got 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        TranslationModelConfig(**options)
+
+
+def test_recipes_come_in_pairs_of_as_many_parameters():
+    n = {}
+    for name in RECIPES:
+        with torch.device("meta"):
+            model = translation_model(read_translation_recipe(name).model, 10_004)
+        n[name.removeprefix("translate-")] = count_parameters(model)
+    assert n["tiny-real"] == 2_606_080
+    for name in ("tiny-complex", "tiny-aed"):
+        assert n[name] == pytest.approx(n["tiny-real"], rel=0.01)
+    assert n["paper-complex"] == pytest.approx(n["paper-real"], rel=0.01)
+    with pytest.raises(ValueError, match=r"no recipe 'cnn'; there are: translate-paper-complex"):
+        read_translation_recipe("cnn")

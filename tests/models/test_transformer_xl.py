@@ -1,0 +1,213 @@
+"""Transformer-XL: its attention is the formula, and memory is as good as the text itself."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from wordwave.layers import Memory
+from wordwave.models.relative import BackwardAttention
+from wordwave.models.transformer_xl import TransformerXL
+from wordwave.models.xl_config import XLConfig
+
+V = 11
+REAL = XLConfig(
+    embedding="none",
+    dim=16,
+    n_layers=2,
+    n_heads=2,
+    feed_forward_dim=20,
+    segment_length=5,
+    memory_length=100,
+    evaluation_memory=100,
+)
+WAVES = replace(REAL, embedding="complex-order", dim=12)
+KINDS = {
+    "real": REAL,
+    "real, norm after": replace(REAL, norm_first=False),
+    "real, farthest": replace(REAL, farthest=3),
+    "rope": replace(REAL, position="rope"),
+    "complex-vanilla": replace(WAVES, embedding="complex-vanilla"),
+    "complex-order": WAVES,
+    "complex-order, running": replace(WAVES, wave_positions="running"),
+    "complex-order, magnitudes": replace(WAVES, score="magnitude", readout="magnitude"),
+    "complex-order, norm after": replace(WAVES, norm_first=False, tied=False),
+    "complex-order, no distances": replace(WAVES, position="none", score="magnitude"),
+}
+
+
+def built(oracle, config):
+    return oracle.randomise(TransformerXL(config, V), 0.3).double().eval()
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS.keys())
+def config(request):
+    return request.param
+
+
+@pytest.mark.parametrize("score", ["real", "magnitude"])
+@pytest.mark.parametrize("field", ["real", "complex"])
+@pytest.mark.parametrize(("farthest", "window"), [(0, None), (4, 3)])
+def test_relative_attention_is_the_formula(oracle, field, score, farthest, window):
+    D, H, L, K = 8, 2, 4, 9
+    attention = BackwardAttention(D, H, field=field, score=score, farthest=farthest)
+    oracle.randomise(attention).double()
+    parts, d = 2 if field == "complex" else 1, D // H
+    whole = torch.randn(2, K, parts * D).double()
+    memory = attention.read(whole)
+    said = attention.look_back(whole[:, -L:], memory, window=window)
+
+    def numbers(x):  # complex numbers, or real ones as such
+        return oracle.native(x) if field == "complex" else x.to(torch.complex128)
+
+    def weight(linear):
+        if field == "complex":
+            return oracle.weight(linear.weight)
+        return linear.weight.a.detach().to(torch.complex128)
+
+    W_q, W_k, W_v, W_r, W_o = (
+        weight(getattr(attention, f"to_{name}"))
+        for name in ("query", "key", "value", "distance", "out")
+    )
+    u, v = (numbers(p.detach()).squeeze(1) for p in (attention.u, attention.v))
+    x = numbers(whole)
+    n = parts * D // 2
+    omega = 10_000.0 ** (-torch.arange(n).double() / n)
+    expected = torch.zeros(2, L, D, dtype=torch.complex128)
+    for b in range(2):
+        for row, i in enumerate(range(K - L, K)):
+            heads = []
+            for h in range(H):
+                cut = slice(h * d, (h + 1) * d)
+                q = (W_q @ x[b, i])[cut]
+                seen = [j for j in range(i + 1) if window is None or i - j <= window]
+                scores = []
+                for j in seen:
+                    distance = min(i - j, farthest) if farthest else i - j
+                    R = torch.cat([(omega * distance).cos(), (omega * distance).sin()])
+                    k, r = (W_k @ x[b, j])[cut].conj(), (W_r @ numbers(R))[cut].conj()
+                    z = q @ k + q @ r + u[h] @ k + v[h] @ r  # (a) + (b) + (c) + (d)
+                    by_magnitude = field == "complex" and score == "magnitude"
+                    scores.append((z.abs() if by_magnitude else z.real) / d**0.5)
+                weights = torch.stack(scores).softmax(0)
+                values = torch.stack([(W_v @ x[b, j])[cut] for j in seen])
+                heads.append((weights.to(values.dtype).unsqueeze(1) * values).sum(0))
+            expected[b, row] = W_o @ torch.cat(heads)
+    torch.testing.assert_close(numbers(said.detach()), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_memory_over_segments_is_one_long_pass(oracle, config):
+    model = built(oracle, config)
+    ids = torch.randint(V, (2, 23))
+    whole, _ = model(ids)
+    states, parts, n_read = None, [], 0
+    for part in ids.split(config.segment_length, dim=1):
+        logits, states = model(part, states, n_read)
+        parts.append(logits)
+        n_read += part.shape[1]
+    torch.testing.assert_close(torch.cat(parts, 1), whole)
+    assert states.shape[2] == 23 and not states.requires_grad
+
+
+@pytest.mark.parametrize("cuts", [[23], [1] * 23, [7, 1, 9, 6]])
+def test_reading_on_is_one_long_pass(oracle, config, cuts):
+    model = built(oracle, config)
+    ids = torch.randint(V, (2, 23))
+    whole, _ = model(ids)
+    past, parts = None, []
+    for part in ids.split(cuts, dim=1):
+        logits, past = model.read(part, past)
+        parts.append(logits)
+    torch.testing.assert_close(torch.cat(parts, 1), whole.detach())
+
+
+@pytest.mark.parametrize("memory_length", [0, 1, 4])
+def test_with_a_short_memory_cuts_make_no_difference_either(oracle, config, memory_length):
+    model = built(oracle, config)
+    ids = torch.randint(V, (2, 23))
+    said = []
+    for cuts in ([23], [1] * 23, [7, 1, 9, 6]):
+        past, parts = None, []
+        for part in ids.split(cuts, dim=1):
+            logits, past = model.read(part, past, memory_length=memory_length)
+            parts.append(logits)
+        assert all(m.keys.shape[2] == min(memory_length, 23) for m in past.memories)
+        said.append(torch.cat(parts, 1))
+    torch.testing.assert_close(said[1], said[0])
+    torch.testing.assert_close(said[2], said[0])
+    # Through two layers a character is felt two memories further on, and no further.
+    changed = ids.clone()
+    changed[:, 5] = (changed[:, 5] + 1) % V
+    other, _ = model.read(changed, memory_length=memory_length)
+    felt = (other != said[0]).any(-1).any(0).nonzero().flatten().tolist()
+    assert min(felt) == 5 and max(felt) <= 5 + 2 * memory_length
+
+
+def test_what_comes_later_never_changes_what_was_said(oracle, config):
+    model = built(oracle, config)
+    ids = torch.randint(V, (2, 12))
+    before, _ = model(ids)
+    changed = torch.cat([ids[:, :7], (ids[:, 7:] + 1) % V], dim=1)
+    after, _ = model(changed)
+    assert torch.equal(before[:, :7], after[:, :7])
+    assert (before[:, 7:] != after[:, 7:]).any()
+
+
+def test_memory_in_training_is_as_long_as_said_and_feels_no_gradient(oracle):
+    model = built(oracle, replace(WAVES, memory_length=4)).train()
+    ids = torch.randint(V, (3, 10))
+    _, states = model(ids[:, :5])
+    assert states.shape == (2, 3, 4, 24)
+    logits, states = model(ids[:, 5:], states, 5)
+    logits.sum().backward()
+    assert states.shape == (2, 3, 4, 24)
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_bf16_says_about_the_same_and_remembers_in_fp32(config):
+    model = TransformerXL(config, V).eval()
+    ids = torch.randint(V, (2, 10))
+    exact, _ = model(ids)
+    with torch.autocast("cpu", torch.bfloat16):
+        _, states = model(ids[:, :5])
+        logits, _ = model(ids[:, 5:], states, 5)
+    assert states.dtype == torch.float32
+    torch.testing.assert_close(logits.float(), exact[:, 5:], rtol=0.1, atol=0.1)
+
+
+def test_waves_start_again_with_each_segment_or_run_on(oracle):
+    ids = torch.zeros(1, 10, dtype=torch.long)
+    segment, running = (
+        built(oracle, replace(WAVES, wave_positions=kind)) for kind in ("segment", "running")
+    )
+    (there, _), (on, _) = segment.read(ids, memory_length=0), running.read(ids, memory_length=0)
+    torch.testing.assert_close(there[:, :5], there[:, 5:])
+    assert not torch.allclose(on[:, :5], on[:, 5:], atol=1e-3)
+
+
+def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(oracle):
+    tied, untied = TransformerXL(WAVES, V), TransformerXL(replace(WAVES, tied=False), V)
+    count = [sum(p.numel() for p in m.parameters()) for m in (tied, untied)]
+    assert count[1] - count[0] == V * 12
+    assert "embedding.amplitude.weight" in dict(tied.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"dim": 10, "n_heads": 4}, "dim must be a multiple of n_heads, got dim=10, n_heads=4"),
+        ({"position": "rope"}, "'rope' goes with embedding 'none', got 'complex-order'"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
+        ({"memory_length": -1}, "memory_length must be at least 0, got -1"),
+        ({"embedding": "none", "share": "real"}, "binds the parts of complex weights"),
+        ({"embedding": "none", "dim": 9, "n_heads": 1}, "even dim, got 9"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        replace(XLConfig(), **wrong)
+
+
+def test_memory_is_that_of_the_layers_package(oracle):
+    _, past = built(oracle, WAVES).read(torch.randint(V, (1, 3)))
+    assert all(isinstance(m, Memory) for m in past.memories) and past.n_read == 3

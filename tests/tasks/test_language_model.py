@@ -1,0 +1,257 @@
+"""Language models: exact scores, writing with a memory, trainings that go on."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from wordwave.data.characters import Alphabet, text_of
+from wordwave.models.classifier import count_parameters
+from wordwave.models.transformer_xl import TransformerXL
+from wordwave.models.xl_config import XLConfig
+from wordwave.tasks.bits import bits_of
+from wordwave.tasks.language_model import evaluate_language_model, prepare, train
+from wordwave.tasks.lm_config import LmConfig, LmDataSettings, LmTrainingSettings
+from wordwave.tasks.sampling import Sampling, draw
+from wordwave.tasks.streams import Segments, StreamTask
+from wordwave.tasks.writer import Writer
+from wordwave.training.loop import Training
+
+WORDS = "the quick brown fox jumps over the lazy dog. "
+REAL = XLConfig(
+    embedding="none",
+    dim=16,
+    n_layers=2,
+    n_heads=2,
+    feed_forward_dim=24,
+    segment_length=8,
+    memory_length=8,
+    evaluation_memory=6,
+)
+KINDS = {
+    "real": REAL,
+    "rope": replace(REAL, position="rope"),
+    "waves": replace(REAL, embedding="complex-order", dim=12),
+    "running waves": replace(REAL, embedding="complex-order", dim=12, wave_positions="running"),
+}
+QUICK = LmTrainingSettings(max_steps=20, judge_every=6, batch_size=3, learning_rate=0.01)
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS.keys())
+def config(request):
+    return request.param
+
+
+def a_writer(oracle, config, text=WORDS):
+    alphabet = Alphabet.of(text_of(text, "text"), "char")
+    model = oracle.randomise(TransformerXL(config, len(alphabet)), 0.4).eval()
+    return Writer(model, alphabet, LmConfig(model=config))
+
+
+def test_bits_do_not_depend_on_how_the_text_is_cut(oracle, config):
+    writer = a_writer(oracle, config)
+    text = text_of(WORDS * 2, "text")
+    ids = torch.from_numpy(writer.alphabet.encode(WORDS * 2)).unsqueeze(0)
+    for memory_length in (0, 5, 500):
+        logits, _ = writer.model.read(ids[:, :-1], memory_length=memory_length)
+        whole = float(F.cross_entropy(logits[0], ids[0, 1:], reduction="sum")) / math.log(2)
+        for batch_size, segment_length in ((1, 5), (2, 7), (5, 16), (16, 128)):
+            found = bits_of(
+                writer.model,
+                writer.alphabet,
+                text,
+                memory_length=memory_length,
+                batch_size=batch_size,
+                segment_length=segment_length,
+            )
+            assert found.n == len(text) - 1
+            assert found.total == pytest.approx(whole, rel=1e-5)
+
+
+def test_a_model_that_knows_nothing_needs_log_v_bits(oracle):
+    writer = a_writer(oracle, REAL)
+    with torch.no_grad():
+        for parameter in writer.model.parameters():
+            parameter.zero_()
+    bits = writer.bits(text_of(WORDS, "text")).per_character
+    assert bits == pytest.approx(math.log2(len(writer.alphabet)))
+
+
+def test_writing_with_a_memory_is_writing_without(oracle, config):
+    writer = a_writer(oracle, config)
+    for prompt in ("", WORDS):  # the last is longer than the memory
+        for sampling in (Sampling(temperature=0), Sampling(temperature=1.2, top_k=9, top_p=0.9)):
+            cached, anew = (
+                "".join(writer.write(prompt, 25, sampling, cached=cached))
+                for cached in (True, False)
+            )
+            assert cached == anew and len(cached) == 25
+
+
+def test_seeds_repeat_a_text_and_change_it(oracle):
+    writer = a_writer(oracle, REAL)
+    texts = ["".join(writer.write("the", 60, Sampling(seed=seed))) for seed in (0, 0, 1)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_narrow_choices_are_kept_and_the_unknown_character_is_never_written(oracle):
+    logits = torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0])
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(**options):
+        return {draw(logits, Sampling(temperature=2.0, **options), generator) for _ in range(300)}
+
+    assert drawn() == {0, 1, 2, 3, 4}
+    assert drawn(top_k=2) == {0, 1}
+    assert drawn(top_p=0.6) == {0, 1}
+    assert drawn(top_p=1e-9) == {0}
+    assert draw(logits, Sampling(temperature=0), generator) == 0
+    writer = a_writer(oracle, REAL)
+    with torch.no_grad():
+        writer.model.bias[0] = 100.0
+    assert "\N{REPLACEMENT CHARACTER}" not in "".join(writer.write("ß", 50))
+    assert writer.unknown_in("the ß Ö") == ["ß", "Ö"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"temperature": -1.0}, "temperature must be at least 0, got -1.0"),
+        ({"top_p": 0.0}, r"top_p must be in \(0, 1\], got 0.0"),
+        ({"top_k": -1}, "top_k must be at least 0, got -1"),
+    ],
+)
+def test_wrong_choices_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Sampling(**wrong)
+
+
+def test_streams_read_the_text_in_order_and_once():
+    text = text_of("".join(chr(32 + i % 90) for i in range(1000)), "text")
+    task = StreamTask(text, None, Alphabet.of(text, "char"), length=8)
+    batches = task.batches(3, torch.Generator().manual_seed(0))
+    assert len(batches) == 333 // 8
+    read = torch.stack(list(batches))
+    assert (read[1:] - read[:-1] == 8).all() and (read[0].diff() == 333).all()
+    assert torch.equal(batches[2:4][1], batches[3])
+    huge = Segments(16, 10**12, 128)
+    assert len(huge) == 10**12 // 128 and huge[10**9].tolist()[0] == 128 * 10**9
+
+
+def test_the_loss_is_that_of_one_long_text_and_memory_ends_with_the_epoch(oracle):
+    text = text_of(WORDS * 9, "text")
+    writer = a_writer(oracle, replace(REAL, memory_length=1000), WORDS)
+    task = StreamTask(text, None, writer.alphabet, length=10)
+    batches = task.batches(1, torch.Generator().manual_seed(0))
+    start = int(batches[0])
+    losses = [task.loss(writer.model, rows, lambda _: None) for rows in batches]
+    ids = torch.from_numpy(writer.alphabet.ids(text.symbols))[start : start + 401]
+    logits, _ = writer.model(ids[None, :-1])
+    whole = F.cross_entropy(logits[0], ids[1:], reduction="sum")
+    assert sum(total.item() for total, _, _ in losses) == pytest.approx(whole.item(), rel=1e-5)
+    assert sum(n for _, n, _ in losses) == 400 and task.n_read == 400
+    again, _, _ = task.loss(writer.model, batches[0], lambda _: None)
+    assert again.item() == pytest.approx(losses[0][0].item()) and task.n_read == 10
+
+
+@pytest.mark.parametrize("stop_after", [1, 6, 13])
+def test_going_on_ends_with_the_weights_of_never_having_stopped(config, stop_after, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(WORDS * 20)
+    settings = LmConfig(
+        LmDataSettings(data=str(path)), replace(config, dropout=0.1, memory_length=12), QUICK
+    )
+
+    def begun():
+        prepared = prepare(settings)
+        return Training(prepared.writer.model, prepared.task, settings.training)
+
+    whole, first = begun(), begun()
+    list(whole.run())
+    for n, _ in enumerate(first.run()):
+        if n == stop_after:
+            break
+    tensors, progress = first.state()
+    assert any(name.startswith("task.states") for name in tensors)
+    second = begun()
+    second.load_state({k: v.clone() for k, v in tensors.items()}, progress)
+    list(second.run())
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, second.model.state_dict()[name]), name
+    assert whole.progress == second.progress
+
+
+@pytest.mark.parametrize("kind", ["real", "rope", "waves"])
+def test_a_periodic_text_is_learnt_in_seconds(kind, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abcaabdc " * 2000)
+    model = replace(KINDS[kind], evaluation_memory=16, segment_length=16, memory_length=16)
+    training = LmTrainingSettings(
+        max_steps=120, judge_every=120, batch_size=8, learning_rate=0.01, precision="fp32"
+    )
+    config = LmConfig(LmDataSettings(data=str(path)), model, training)
+    folder = tmp_path / "run"
+    result = train(config, prepare(config), folder)
+    assert result["test_bpc"] < 0.1
+    writer = Writer.load(folder)
+    prompt = "abcaabdc " * 3 + "abca"
+    assert "".join(writer.write(prompt, 14, Sampling(temperature=0))) == "abdc abcaabdc "
+    figures = evaluate_language_model(folder)
+    assert figures["bpc"] == pytest.approx(result["test_bpc"], rel=1e-4)
+    other = tmp_path / "other.txt"
+    other.write_text("abcaabdc ☂" * 3)
+    figures = evaluate_language_model(folder, other, memory_length=5)
+    assert figures["unknown"] == 3 and figures["bpc"] > 0.5 and figures["characters"] == 29
+
+
+def test_bytes_are_learnt_as_characters_are(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\x00\xff\xfe" * 300)
+    training = LmTrainingSettings(max_steps=60, judge_every=60, batch_size=4, learning_rate=0.01)
+    config = LmConfig(LmDataSettings(data=str(path), unit="byte"), KINDS["waves"], training)
+    assert train(config, prepare(config), tmp_path / "run")["test_bpc"] < 0.5
+
+
+def test_too_short_a_text_and_settings_without_meaning_are_refused(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("x" * 100)
+    config = LmConfig(LmDataSettings(data=str(path)), REAL, replace(QUICK, batch_size=200))
+    with pytest.raises(ValueError, match="more than batch_size=200 characters, got 90"):
+        train(config, prepare(config), tmp_path / "run")
+    with pytest.raises(ValueError, match="word_dropout has no meaning for language models"):
+        LmTrainingSettings(word_dropout=0.1)
+
+
+def test_rows_of_table_6_have_as_many_parameters_as_each_other():
+    from wordwave.experiments.table6 import row_configs
+
+    for size, n in (("small", 861_468), ("paper", 20_495_388)):
+        counts = {
+            row: count_parameters(TransformerXL(config.model, 28))
+            for row, config in row_configs(size).items()
+        }
+        assert counts["transformer-xl"] == n
+        assert all(abs(c / n - 1) < 0.01 for c in counts.values()), counts
+    paper = row_configs("paper")["transformer-xl"]
+    assert (paper.model.n_layers, paper.model.dim, paper.model.n_heads) == (6, 512, 8)
+    assert (paper.model.feed_forward_dim, paper.training.max_steps) == (2048, 400_000)
+
+
+def test_table_6_runs_goes_on_and_reports(tmp_path):
+    from wordwave.experiments.table6 import ROWS, Table6
+    from wordwave.experiments.table6_report import write_table6
+
+    path = tmp_path / "text.txt"
+    path.write_text(WORDS * 60)
+    changes = (("batch_size", 2), ("judge_every", 1), ("judge_on", 50), ("score_on", 50))
+    table = Table6(tmp_path / "out", data=str(path), steps=2, seeds=1, changes=changes)
+    records = list(table.run(n_jobs=1))
+    assert {r["row"] for r in records} == set(ROWS)
+    assert not list(table.run(n_jobs=1))
+    assert set(table.steps_of("updates").values()) == {2}
+    made = write_table6(table)
+    told = made[0].read_text()
+    assert all(f"| {row} |" in told for row in ROWS) and "equal time" in told
+    assert made[1].read_bytes()[:4] == b"\x89PNG"
