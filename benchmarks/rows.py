@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from benchmarks import epochs, peers
+from benchmarks import epochs, language_model, peers, translation
 from benchmarks.measure import Contender, Precision, forward_backward, training_step
 from benchmarks.record import FASTEST, Bar
 from wordwave import WaveEmbedding
@@ -57,6 +57,8 @@ def rows(sizes: Sizes) -> Iterator[Row]:
     yield from _embedding_rows(sizes)
     yield from _training_rows(sizes)
     yield from _epoch_rows(sizes)
+    yield from _translation_rows()
+    yield from _language_model_rows(sizes)
     yield from _layer_rows(sizes)
 
 
@@ -114,6 +116,23 @@ def _epoch_rows(sizes: Sizes) -> Iterator[Row]:
     dim = 300 if sizes.D > 100 else 2 * sizes.D
     for encoder, build in epochs.builders(sizes.V, dim).items():
         yield Row(f"epoch-{encoder}", build, bars[encoder])
+
+
+def _translation_rows() -> Iterator[Row]:
+    build = translation.builders()
+    for name in ("decode-complex", "decode-real"):
+        yield Row(name, build[name], {"all words again": Bar(5)}, share_of_rounds=0.1)
+    at_most = {"tpe": Bar(1.3, at_most=True)}
+    yield Row("translate-step", build["translate-step"])
+    yield Row("translate-step", build["translate-step-bf16"], at_most, "bf16")
+
+
+def _language_model_rows(sizes: Sizes) -> Iterator[Row]:
+    at_most = {"real": Bar(1.5, at_most=True)}
+    yield Row("lm-step", partial(language_model.steps, sizes.D, "fp32"))
+    yield Row("lm-step", partial(language_model.steps, sizes.D, "bf16"), at_most, "bf16")
+    generate = partial(language_model.generation, sizes.D // 2)
+    yield Row("lm-generate", generate, {"read anew": Bar(5)}, share_of_rounds=1 / 7)
 
 
 def _layer_rows(sizes: Sizes) -> Iterator[Row]:

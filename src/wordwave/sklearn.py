@@ -27,7 +27,7 @@ from wordwave.models.config import ModelConfig
 from wordwave.plain import from_plain
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.classify import prepare
-from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
+from wordwave.tasks.config import IN_MEMORY, ClassifyConfig, DataSettings, TextSettings
 from wordwave.training.loop import Training
 from wordwave.training.settings import TrainingSettings
 from wordwave.training.task import Epoch
@@ -246,7 +246,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return from_plain(kind, values, where=type(self).__name__)
 
         # The default would claim that it was trained on trec.
-        data = DataSettings(data="(in memory)")
+        data = DataSettings(data=IN_MEMORY)
         return ClassifyConfig(data, part(TextSettings), part(ModelConfig), part(TrainingSettings))
 
     def _parts(self, examples: Examples, seed: int) -> Parts:

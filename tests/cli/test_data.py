@@ -71,7 +71,10 @@ def test_data_is_listed_without_importing_torch(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("prepare",), "name one or more of mr, subj, cr, mpqa, sst2, trec, multi30k, text8, enwik8, or all"),
+        (
+            ("prepare",),
+            "name one or more of mr, subj, cr, mpqa, sst2, trec, multi30k, text8, enwik8, or all",
+        ),
         (("prepare", "mr", "trek"), "did you mean 'trec'"),
         (("verify", "imdb"), "data set must be one of mr"),
         (("verify",), "holds no set; run `wordwave data prepare NAME`"),

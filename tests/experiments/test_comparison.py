@@ -2,12 +2,11 @@
 
 import csv
 import random
-import sys
 
 import pytest
 
 from wordwave import cli
-from wordwave.experiments.comparison import Comparison, Trial, trials
+from wordwave.experiments.comparison import Comparison, Trial, examples_to_compare_on, trials
 from wordwave.experiments.comparison_report import summarised
 from wordwave.models.config import ENCODERS
 from wordwave.recipes import FOLDER, read_recipe
@@ -88,13 +87,16 @@ def test_a_comparison_makes_a_table_and_goes_on_where_it_stopped(tables, capsys)
     assert "Written:" in capsys.readouterr().out
 
 
-def test_without_a_test_part_there_is_nothing_to_compare_on(tables, monkeypatch, capsys):
-    words = ["wordwave", "compare", "--data", str(tables / "train.csv")]
-    monkeypatch.setattr(sys, "argv", words)
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code == 2
-    assert "has no test part to compare on: give --test FILE" in capsys.readouterr().err
+def test_without_a_test_part_a_tenth_of_the_examples_is_one(tables):
+    parts = examples_to_compare_on(DataSettings(data=str(tables / "train.csv")))
+    assert (len(parts.train), len(parts.dev), len(parts.test)) == (65, 8, 7)
+
+
+def test_without_the_vectors_of_a_recipe_the_usual_settings_serve(tables, monkeypatch, capsys):
+    monkeypatch.setenv("WORDWAVE_DATA", str(tables))
+    words = ["compare", "--data", tables / "train.csv", "--encoders", "fasttext", "--jobs", "1"]
+    cli._run([str(w) for w in [*words, "--embeddings", "none", "--out", tables / "plain"]])
+    assert "fasttext: no pretrained vectors, so the usual settings" in capsys.readouterr().out
 
 
 def test_the_spread_is_over_seeds():

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 VERBS = {
@@ -15,6 +16,8 @@ VERBS = {
     "data prepare": ("wordwave.cli.data", "download a data set, check it and convert it"),
     "data verify": ("wordwave.cli.data", "check the prepared data sets against their checksums"),
     "train classify": ("wordwave.cli.train", "train a text classifier; the same command goes on"),
+    "train translate": ("wordwave.cli.train_translate", "train a translation model"),
+    "translate": ("wordwave.cli.translate", "sentences in another language, file or pipe"),
     "train lm": ("wordwave.cli.train_lm", "train a language model of characters, real or of waves"),
     "generate": ("wordwave.cli.generate", "a language model writes on from a prompt"),
     "evaluate": ("wordwave.cli.evaluate", "score a trained model on labelled examples"),
@@ -54,6 +57,10 @@ def _run(words: list[str]) -> None:
 
         print(f"wordwave {__version__}")
         return
+    begun = [verb for verb in VERBS if verb.split()[0] == words[0]]
+    if words[0] not in VERBS and begun and words[1:2] in (["-h"], ["--help"]):
+        print(overview(begun))
+        return
     verb, rest = _verb(words)
     module = importlib.import_module(VERBS[verb][0])
     function = getattr(module, verb.split()[-1])
@@ -73,10 +80,10 @@ def _verb(words: list[str]) -> tuple[str, list[str]]:
     raise ValueError(f"there is no verb {words[0]!r}; {hint}")
 
 
-def overview() -> str:
+def overview(verbs: Iterable[str] = VERBS) -> str:
     """What `wordwave --help` says."""
     width = max(map(len, VERBS)) + 2
-    lines = [f"  {verb:<{width}}{about}" for verb, (_, about) in VERBS.items()]
+    lines = [f"  {verb:<{width}}{VERBS[verb][1]}" for verb in verbs]
     return "\n".join(
         [
             "wordwave: every word is a wave.",

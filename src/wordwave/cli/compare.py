@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, EmbeddingKind, EncoderKind
-from wordwave.tasks.config import DataSettings
+from wordwave.models.config import (
+    ENCODERS,
+    PAPER_EMBEDDINGS,
+    EmbeddingKind,
+    EncoderKind,
+    ModelConfig,
+)
+from wordwave.tasks.config import ClassifyConfig, DataSettings
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True)
 class CompareOptions:
     """Train and score encoders × embeddings × seeds on one data set.
 
-    All embeddings under an encoder share that encoder's recipe. Dev selects, the test part is
+    All embeddings under an encoder share that encoder's recipe, or the usual settings where the
+    recipe's vectors are not to be had. Dev selects, the test part (a tenth if you name none) is
     scored once. Results are appended as they come: the same command goes on.
     """
 
@@ -45,26 +55,17 @@ def compare(args: list[str], prog: str) -> None:
     from rich.console import Console
 
     from wordwave.cli.progress import tracked
-    from wordwave.experiments.comparison import KEY, Comparison, trials
+    from wordwave.experiments.comparison import KEY, Comparison, examples_to_compare_on, trials
     from wordwave.experiments.comparison_report import table, write_tables
     from wordwave.experiments.parallel import run_missing
     from wordwave.experiments.store import Store
-    from wordwave.recipes import read_recipe
-    from wordwave.tasks.examples import load_examples
 
     for name in ("seeds", "jobs"):
         if getattr(options, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
-    parts = load_examples(options.data)
-    if parts.test is None:
-        raise ValueError(f"'{options.data.data}' has no test part to compare on: give --test FILE")
-    recipes = {encoder: read_recipe(encoder, options.recipes) for encoder in options.encoders}
-    if options.vectors is not None:
-        vectors = None if options.vectors == "none" else options.vectors
-        recipes = {
-            encoder: replace(recipe, text=replace(recipe.text, vectors=vectors))
-            for encoder, recipe in recipes.items()
-        }
+    console = Console()
+    parts = examples_to_compare_on(options.data)
+    recipes = {encoder: _settings(encoder, options, console) for encoder in options.encoders}
     comparison = Comparison(options.data, recipes, parts.fingerprint())
     wanted = trials(options.encoders, options.embeddings, options.seeds)
     if not wanted:
@@ -72,7 +73,6 @@ def compare(args: list[str], prog: str) -> None:
     store = Store(options.out / "records.jsonl", KEY)
     keys = {store.key_of(comparison.key(trial)) for trial in wanted}
     n_missing = len(keys - store.done())
-    console = Console()
     if n_missing and not options.report_only:
         results = run_missing(
             wanted, comparison.run, store, key=comparison.key, n_jobs=options.jobs
@@ -87,3 +87,24 @@ def compare(args: list[str], prog: str) -> None:
     console.print(table(records, title))
     written = write_tables(records, options.out, title)
     console.print("Written: " + ", ".join(str(p) for p in (store.path, *written)))
+
+
+def _settings(encoder: EncoderKind, options: CompareOptions, console: Console) -> ClassifyConfig:
+    """The recipe of an encoder, or the usual settings where its vectors are not to be had."""
+    from wordwave.recipes import read_recipe
+    from wordwave.tasks.classify import find_vectors
+
+    recipe = read_recipe(encoder, options.recipes)
+    if options.vectors is not None:
+        recipe = replace(recipe, text=replace(recipe.text, vectors=options.vectors))
+    if recipe.text.vectors is None:
+        return recipe
+    try:
+        find_vectors(recipe.text.vectors)
+    except ValueError:
+        if options.vectors is not None and options.vectors != "none":
+            raise
+        note = f"{encoder}: no pretrained vectors, so the usual settings instead of the recipe"
+        console.print(note, highlight=False)
+        return ClassifyConfig(model=ModelConfig(encoder=encoder))
+    return recipe

@@ -15,6 +15,7 @@ both: it is right on one. [bold]complex-order[/] multiplies: each word keeps its
 
 NEXT = """\
 Next (after: source .venv/bin/activate):
+  wordwave train classify --data YOURS.csv       classify your own texts (columns text, label)
   wordwave probe --all --seeds 3                 every task, embedding and encoder
   wordwave probe --recipe long --dim 64 --epochs 40 --tasks precedence --encoders fasttext \\
       --embeddings complex-order --lengths 10-20 1900-2000

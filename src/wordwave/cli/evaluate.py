@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from wordwave.cli.evaluate_lm import evaluate_lm
+from wordwave.tasks.config import IN_MEMORY
 from wordwave.tasks.kind import task_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class EvaluateOptions:
 
 def evaluate(args: list[str], prog: str) -> None:
     """`wordwave evaluate`"""
+    if len(args) > 1 and not args[0].startswith("-") and not args[1].startswith("-"):
+        args = [args[0], "--data", *args[1:]]  # as `predict RUN FILE`
     folder = next((Path(a) for a in args if (Path(a) / "config.yaml").is_file()), None)
     if folder is not None and task_of(folder) == "lm":
         evaluate_lm(args, prog)
@@ -81,6 +84,8 @@ def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
 
     data = classifier.config.data
     if options.data is None:
+        if data.data == IN_MEMORY:
+            raise ValueError(f"'{options.run}' was trained in memory: name examples with --data")
         try:
             parts = load_examples(data)
         except FileNotFoundError as problem:

@@ -53,6 +53,8 @@ def explain(args: list[str], prog: str) -> None:
     options = tyro.cli(ExplainOptions, prog=prog, args=args)
     if options.text is not None and options.file is not None:
         raise ValueError(f"give a text or --file, got both {options.text!r} and '{options.file}'")
+    if options.text is not None and Path(options.text).is_file():
+        raise ValueError(f"'{options.text}' is a file: --file reads the texts in it")
     from rich.console import Console
 
     from wordwave.experiments.explain_figure import FORMATS, draw_explanation

@@ -79,7 +79,9 @@ def answers(
             line = f'{{"label": {labels[i]}, "probability": {row[i]:.6f}'
             if not quiet:
                 each = ", ".join(f"{name}: {p:.6f}" for name, p in zip(labels, row, strict=True))
-                line += f', "probabilities": {{{each}}}, "text": {json.dumps(text)}'
+                line += (
+                    f', "probabilities": {{{each}}}, "text": {json.dumps(text, ensure_ascii=False)}'
+                )
             told.append(line + "}\n")
         yield "".join(told)
     if n_cut:

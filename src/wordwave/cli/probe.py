@@ -99,7 +99,8 @@ def run_probe(options: ProbeOptions) -> None:
     written = lab_report.write_files(records, options.out)
     first = lab_report.lengths_in(records)[0]
     written.append(lab_figures.draw_heat_map(records, first, options.out / "heat-map.png"))
-    written.append(lab_figures.draw_lengths(records, options.out / "lengths.png"))
+    if len(lab_report.lengths_in(records)) > 1:
+        written.append(lab_figures.draw_lengths(records, options.out / "lengths.png"))
     picture = lab_figures.draw_frequencies(records, options.out / "frequencies.png")
     written += [picture] if picture else []
     console.print("Written: " + ", ".join(str(p) for p in (store.path, *written)))

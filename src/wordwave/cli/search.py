@@ -36,7 +36,7 @@ class SearchOptions(ClassifyConfig):
     config: str | None = None
     """A YAML file with any of the settings below (the config.yaml of a run is one), or a recipe
     that comes along: fasttext, cnn, lstm, transformer. Flags count more."""
-    pool: PoolName = "paper"
+    pool: PoolName = "wide"
     """paper: batch size, learning rate, weight decay, hidden units and filters of the paper; wide:
     more values, also of dropout, read-out and whatever else the encoder and embedding use."""
     trials: int = 20

@@ -62,12 +62,17 @@ def classify(args: list[str], prog: str) -> None:
     accelerator = make_accelerator()
     console = Console(quiet=not accelerator.is_main_process)
     check_same(config, folder)
-    result = finished(folder)
+    result, parts = finished(folder), load_examples(config.data)
     if result is not None:
+        if result.get("examples") != parts.fingerprint():
+            raise ValueError(
+                f"'{folder}' holds a finished run on other examples than '{config.data.data}' has "
+                "now: choose another --out, or remove that folder"
+            )
         console.print(f"{folder} is finished already.", **AS_IT_IS)
         show_result(result, folder, console)
         return
-    prepared = prepare(config, load_examples(config.data))
+    prepared = prepare(config, parts)
     for note in prepared.notes:
         console.print(note, **AS_IT_IS)
     try:

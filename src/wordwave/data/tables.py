@@ -256,6 +256,8 @@ def _json_rows(file: IO[bytes]) -> Iterator[Row]:
 def _no_column(column: str, columns: list[str]) -> str:
     if columns.count(column) > 1:
         return f"column {column!r} must be there once, got it {columns.count(column)} times"
+    if len(columns) == 1 and ";" in columns[0]:
+        return f"there is no column {column!r}: cells must be parted by commas, not by semicolons"
     near = difflib.get_close_matches(column, columns, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     shown = ", ".join(clipped(name) for name in columns[:20])

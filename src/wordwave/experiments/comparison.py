@@ -15,8 +15,10 @@ from wordwave.plain import to_plain
 from wordwave.tasks.config import ClassifyConfig, DataSettings
 
 if TYPE_CHECKING:
+    from wordwave.data.splits import Parts
     from wordwave.experiments.store import Record
 
+TEST_SHARE = 0.1
 KEY = ("encoder", "embedding", "seed", "config", "examples")
 """What makes a trial's record: all settings, and a fingerprint of the examples."""
 
@@ -70,14 +72,11 @@ class Comparison:
 
         from wordwave.models.classifier import count_parameters
         from wordwave.tasks.classify import evaluate, prepare
-        from wordwave.tasks.examples import load_examples
         from wordwave.training.loop import Training
 
         torch.set_num_threads(1)
         config = self.config(trial)
-        parts = load_examples(config.data)
-        if parts.test is None:
-            raise ValueError(f"{config.data.data} has no test part to compare on: give --test")
+        parts = examples_to_compare_on(config.data)
         prepared = prepare(config, parts)
         assert prepared.test is not None
         training = Training(prepared.classifier.model, prepared.task, config.training)
@@ -104,6 +103,19 @@ class Comparison:
             "predictions_per_second": round(len(parts.train.texts) / predicting),
             "torch": torch.__version__,
         }
+
+
+def examples_to_compare_on(data: DataSettings) -> Parts:
+    """Examples in three parts; a tenth of those for training is the test part if none is named."""
+    from wordwave.data.splits import Parts, stratified_split
+    from wordwave.tasks.examples import load_examples
+
+    parts = load_examples(data)
+    if parts.test is not None:
+        return parts
+    rest, held = stratified_split(parts.train.labels, TEST_SHARE, seed=1)
+    train, test = parts.train.subset(rest), parts.train.subset(held, f"{parts.train.name}, a tenth")
+    return Parts(train, parts.dev, test)
 
 
 def trials(

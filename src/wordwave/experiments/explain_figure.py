@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,9 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
         scale = figure.add_subplot(grid[2])
         figure.colorbar(image, cax=scale, label=label, orientation="horizontal")
         form = path.suffix.lower()[1:]
-        write_whole(path, lambda new: figure.savefig(new, dpi=150, format=form))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # an emoji becomes a box
+            write_whole(path, lambda new: figure.savefig(new, dpi=150, format=form))
     return path
 
 

@@ -14,7 +14,8 @@ def read_recipe(name: str, folder: Path | None = None) -> ClassifyConfig:
     """The settings in NAME.yaml, of the recipes that come along or of a folder."""
     path = (folder or FOLDER) / f"{name}.yaml"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in (folder or FOLDER).glob("*.yaml"))) or "none"
+        found = sorted(p.stem for p in (folder or FOLDER).glob("*.yaml") if "-" not in p.stem)
+        known = ", ".join(found) or "none"
         where = f" in '{folder}'" if folder else ""
         raise ValueError(f"there is no recipe {name!r}{where}; there are: {known}")
     return from_plain(ClassifyConfig, read_yaml(path), where=f"'{path}'")

@@ -211,6 +211,7 @@ def _result(
         "test": None
         if prepared.test is None
         else evaluate(prepared.classifier, prepared.test).plain(),
+        "examples": prepared.fingerprint,
         "dev_accuracy": progress.best_score,
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,

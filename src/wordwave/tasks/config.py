@@ -8,12 +8,15 @@ from typing import Literal
 from wordwave.models.config import ModelConfig
 from wordwave.training.settings import TrainingSettings
 
+IN_MEMORY = "(in memory)"
+"""Where examples come from that were never in a file."""
+
 
 @dataclass(frozen=True)
 class DataSettings:
     """Where examples come from."""
 
-    data: str = "trec"
+    data: str = ""
     """A data set by name (wordwave data list), or a file of your own: .csv, .tsv or .jsonl,
     also .gz; or hf:NAME for a data set of the Hugging Face hub."""
     dev: str | None = None

@@ -16,6 +16,11 @@ FROM_HUB = "hf:"
 
 def load_examples(data: DataSettings) -> Parts:
     """Training, dev and test examples; the last are `None` where none are named."""
+    if not data.data:
+        raise ValueError(
+            "there must be something to learn from: --data FILE.csv, or --data NAME "
+            "(wordwave data list)"
+        )
     if data.data.startswith(FROM_HUB):
         if data.dev or data.test or data.fold:
             raise ValueError(f"--dev, --test and --fold do not go with {data.data!r}")

@@ -28,7 +28,12 @@ def make_accelerator() -> Accelerator:
     from accelerate import Accelerator
 
     # Precision and accumulation are the run's own, whatever `accelerate config` says.
-    return Accelerator(mixed_precision="no", gradient_accumulation_steps=1)
+    # Without a GPU it must be told so, or processes under torchrun would not find each other.
+    return Accelerator(
+        cpu=not torch.accelerator.is_available(),
+        mixed_precision="no",
+        gradient_accumulation_steps=1,
+    )
 
 
 @dataclass

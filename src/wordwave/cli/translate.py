@@ -1,0 +1,137 @@
+"""`wordwave translate`: sentences in another language, in their order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+if TYPE_CHECKING:
+    from wordwave.tasks.translator import Search, Translation, Translator
+
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class TranslateOptions:
+    """Translate sentences, one a line, in their order; any number of them."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The folder of a run."""
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """Sentences: a text file with one a line, also .gz; by default what is piped in, translated as
+    it comes."""
+    beam: int = 5
+    """Translations followed up at once; 1 takes the likeliest piece each time."""
+    length_penalty: float = 1.0
+    """0 prefers short translations, more prefers long ones."""
+    n_best: int = 1
+    """How many translations of each sentence; more than one are told as JSON."""
+    json: bool = False
+    """Tell a JSON line each: {"text": …, "translations": [{"text": …, "score": …}, …]}."""
+    reference: Path | None = None
+    """True translations, one a line: says BLEU and chrF with their intervals in the end."""
+    picture: Path | None = None
+    """Draw which pieces of the first sentence each piece of its translation heard: .png, .svg or
+    .pdf."""
+    out: Path | None = None
+    """Write to this file, whole or not at all, instead of to the terminal."""
+
+
+def translate(args: list[str], prog: str) -> None:
+    """`wordwave translate`"""
+    options = tyro.cli(TranslateOptions, prog=prog, args=args)
+    from wordwave.cli.stream import arriving, batches, piped
+    from wordwave.data.tables import read_texts
+    from wordwave.files import write_whole
+    from wordwave.tasks.translator import Search, Translator
+
+    search = Search(options.beam, options.n_best, options.length_penalty)
+    translator = Translator.load(options.run)
+    references = None
+    if options.reference is not None:
+        references = list(read_texts(options.reference, form="txt"))
+    if options.file is not None:
+        parts = batches(read_texts(options.file, form="txt"), BATCH)
+    else:
+        if sys.stdin.isatty():
+            print("Type sentences, one a line; Ctrl-D ends.", file=sys.stderr)
+        parts = arriving(read_texts(piped()), BATCH)
+    teller = Teller(translator, search, as_json=options.json or options.n_best > 1)
+    teller.picture = options.picture
+    teller.keep = references is not None
+    lines = teller.lines(parts)
+    if options.out is not None:
+        write_whole(options.out, lambda new: _write(lines, new))
+        print(f"Written: {options.out}", file=sys.stderr)
+    else:
+        for line in lines:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+    if references is not None:
+        _score(translator, teller.said, references)
+
+
+class Teller:
+    """Translates what comes, part by part, and in the end says what was cut."""
+
+    def __init__(self, translator: Translator, search: Search, *, as_json: bool) -> None:
+        self.translator, self.search, self.as_json = translator, search, as_json
+        self.picture: Path | None = None
+        self.keep = False
+        self.said: list[Translation] = []
+
+    def lines(self, parts: Iterable[list[str]]) -> Iterator[str]:
+        """What is told of each part of the sentences."""
+        n = n_cut = 0
+        for texts in parts:
+            found, cut = self.translator.translations(texts, self.search)
+            if self.picture is not None and n == 0:
+                self._draw(texts[0], found[0][0].text, self.picture)
+            n, n_cut = n + len(texts), n_cut + cut
+            if self.keep:
+                self.said += [best[0] for best in found]
+            told = zip(texts, found, strict=True)
+            yield "".join(self._line(text, translations) for text, translations in told)
+        if n_cut:
+            longest = self.translator.pieces.max_length
+            print(f"{n_cut:,} of {n:,} sentences were cut to {longest} pieces", file=sys.stderr)
+
+    def _line(self, text: str, found: list[Translation]) -> str:
+        if not self.as_json:
+            return found[0].text + "\n"
+        each = [
+            {
+                "text": t.text,
+                "score": round(t.score, 6),
+                "log_probability": round(t.log_probability, 6),
+            }
+            for t in found
+        ]
+        return json.dumps({"text": text, "translations": each}, ensure_ascii=False) + "\n"
+
+    def _draw(self, text: str, translation: str, path: Path) -> None:
+        from wordwave.experiments.attention_figure import draw_attention
+
+        if not text.strip():
+            raise ValueError("a picture needs a first sentence that is not empty")
+        draw_attention(*self.translator.attention(text, translation), path)
+        print(f"Drawn: {path}", file=sys.stderr)
+
+
+def _score(translator: Translator, said: list[Translation], references: list[str]) -> None:
+    from wordwave.cli.train_translate import figure_lines
+    from wordwave.tasks.translate import scored
+
+    scores = scored(translator, said, references)
+    print("\n".join(figure_lines(scores.plain())), file=sys.stderr)
+
+
+def _write(lines: Iterable[str], path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(lines)

@@ -1,0 +1,241 @@
+"""The encoder-decoder Transformer over either field (App. B, Eq. 12-14; Table 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from wordwave.layers import Dropout, FeedForward, LayerNorm, Memory, MultiHeadAttention
+from wordwave.models.translation_config import TranslationModelConfig
+from wordwave.models.words import PADDING, WordsInAndOut
+
+
+class Shortcut(nn.Module):
+    """A layer around which its input is passed on, with a norm before (`pre`) or after (`post`)."""
+
+    def __init__(self, config: TranslationModelConfig) -> None:
+        super().__init__()
+        self.norm = LayerNorm(config.dim, field=config.field)
+        self.dropout = Dropout(config.dropout, field=config.field)
+        self.before = config.norm == "pre"
+
+    def forward(self, x: Tensor, layer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Shape: x (B, L, W) -> (B, L, W)"""
+        y = x + self.dropout(layer(self.inner(x)))
+        return y if self.before else self.norm(y)
+
+    def inner(self, x: Tensor) -> Tensor:
+        """What the layer gets. Shape: x (B, L, W) -> (B, L, W)"""
+        return self.norm(x) if self.before else x
+
+
+def attention(
+    config: TranslationModelConfig, position: Literal["rope", "alibi"] | None = None
+) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.dim,
+        config.n_heads,
+        field=config.field,
+        share=config.share,
+        score=config.score,
+        position=position,
+    )
+
+
+def ask_source(attention: MultiHeadAttention, x: Tensor, source: Memory, mask: Tensor) -> Tensor:
+    """Attend to sources, each of which may be that of several rows.
+
+    A source has no order for those who ask, so all rows that ask the same one do so at once.
+
+    Shape: x (n·B, L, W), source (B rows) of M words, mask (B, M) -> (n·B, L, W)
+    """
+    asked = x.reshape(mask.shape[0], -1, x.shape[-1])
+    return attention.answer(asked, source, mask=mask).view(x.shape)
+
+
+def rows_of(memory: Memory, rows: Tensor) -> Memory:
+    """Some rows of a memory whose rows all have the same positions."""
+    keys, values = (t.index_select(0, rows) for t in (memory.keys, memory.values))
+    return Memory(keys, values, memory.positions)
+
+
+class _Layer(nn.Module):
+    """What reading and writing layers have in common: attention to themselves, feed-forward."""
+
+    def __init__(self, config: TranslationModelConfig, n_shortcuts: int) -> None:
+        super().__init__()
+        position = config.embedding if config.embedding in ("rope", "alibi") else None
+        self.attention = attention(config, position)
+        self.feed_forward = FeedForward(
+            config.dim,
+            config.feed_forward_dim,
+            field=config.field,
+            share=config.share,
+            dropout=config.dropout,
+        )
+        self.shortcuts = nn.ModuleList(Shortcut(config) for _ in range(n_shortcuts))
+
+
+class EncoderLayer(_Layer):
+    """Reads: every word hears every other one."""
+
+    def __init__(self, config: TranslationModelConfig) -> None:
+        super().__init__(config, 2)
+
+    def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
+        """Shape: x (B, L, W), mask (B, L) -> (B, L, W)"""
+        to_itself, onwards = self.shortcuts
+        x = to_itself(x, lambda y: self.attention(y, mask=mask, positions=positions))
+        return onwards(x, self.feed_forward)
+
+
+class DecoderLayer(_Layer):
+    """Writes: a word hears those before it, and all of the source."""
+
+    def __init__(self, config: TranslationModelConfig) -> None:
+        super().__init__(config, 3)
+        self.to_source = attention(config)  # a place in one language is none in the other
+
+    def forward(
+        self,
+        x: Tensor,
+        source: Memory,
+        mask: Tensor,
+        past: Memory | None,
+        positions: Tensor | None,
+    ) -> tuple[Tensor, Memory]:
+        """Write on from the past; the memory holds it and the new words.
+
+        Several rows one after the other may be about the same source, as the beams of a search.
+
+        Shape: x (n·B, L, W), source (B rows) of M words, mask (B, M) -> (n·B, L, W)
+        """
+        x, memory = self._hear_the_past(x, past, positions)
+        _, to_source, onwards = self.shortcuts
+        x = to_source(x, lambda y: ask_source(self.to_source, y, source, mask))
+        return onwards(x, self.feed_forward), memory
+
+    def heard(self, x: Tensor, source: Memory, mask: Tensor) -> Tensor:
+        """How much each word to write hears of each source word.
+
+        Shape: x (B, L, W), source of M words, mask (B, M) -> (B, H, L, M)
+        """
+        x, _ = self._hear_the_past(x, None, None)
+        return self.to_source.weights(self.shortcuts[1].inner(x), source, mask=mask)  # type: ignore[operator]
+
+    def _hear_the_past(
+        self, x: Tensor, past: Memory | None, positions: Tensor | None
+    ) -> tuple[Tensor, Memory]:
+        memories = []
+
+        def answer(y: Tensor) -> Tensor:
+            memories.append(self.attention.read(y, past, positions))
+            causal = y.shape[1] > 1
+            return self.attention.answer(y, memories[0], causal=causal, positions=positions)
+
+        x = self.shortcuts[0](x, answer)
+        return x, memories[0]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a decoder keeps of the sources and of the words written so far, for each layer.
+
+    Several rows of words one after the other may be about the same source.
+    """
+
+    sources: tuple[Memory, ...]
+    mask: Tensor
+    pasts: tuple[Memory | None, ...]
+    n_words: int = 0
+
+    def pick(self, rows: Tensor, sources: Tensor | None = None) -> Written:
+        """Some rows of words, in another order, and some of the sources, or all."""
+        picked = replace(self, pasts=tuple(p and rows_of(p, rows) for p in self.pasts))
+        if sources is None:
+            return picked
+        kept = tuple(rows_of(memory, sources) for memory in self.sources)
+        return replace(picked, sources=kept, mask=self.mask[sources])
+
+
+class TransformerTranslator(WordsInAndOut):
+    """Logits of target words given source words; ids are padded with 0 at the end.
+
+    Args:
+        config: what it is made of.
+        vocab_size: number of ids of both languages together, specials included.
+    """
+
+    def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
+        super().__init__(config, vocab_size)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        # After layers that normalise what goes in, a last norm; the others end with one already.
+        self.norms = nn.ModuleList(
+            LayerNorm(config.dim, field=config.field) if config.norm == "pre" else nn.Identity()
+            for _ in range(2)
+        )
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_positions: Tensor | None = None,
+        target_positions: Tensor | None = None,
+    ) -> Tensor:
+        """Shape: source (B, S), target (B, T) beginning with START -> (B, T, V)"""
+        written = self.begin(source, source_positions)
+        states, _ = self._write(target, written, target_positions)
+        return self.words(states)
+
+    def begin(self, source: Tensor, positions: Tensor | None = None) -> Written:
+        """Read the source. Shape: (B, S)"""
+        mask = source != PADDING
+        x = self.embed(source, positions)
+        for layer in self.encoder:
+            x = layer(x, mask, positions)
+        x = self.norms[0](x)
+        sources = tuple(layer.to_source.read(x) for layer in self._decoder())
+        return Written(sources, mask, (None,) * len(sources))
+
+    def step(self, written: Written, words: Tensor) -> tuple[Tensor, Written]:
+        """Logits of the word after these, which follow what is written. Shape: (B,) -> (B, V)"""
+        states, written = self._write(words.unsqueeze(1), written, None)
+        return self.words(states[:, 0]), written
+
+    def _write(
+        self, target: Tensor, written: Written, positions: Tensor | None
+    ) -> tuple[Tensor, Written]:
+        n = written.n_words
+        if positions is None:
+            positions = torch.arange(n + 1, n + target.shape[1] + 1, device=target.device)
+        x = self.embed(target, positions)
+        pasts = []
+        for layer, source, past in zip(
+            self._decoder(), written.sources, written.pasts, strict=True
+        ):
+            x, memory = layer(x, source, written.mask, past, positions)
+            pasts.append(memory)
+        written = replace(written, pasts=tuple(pasts), n_words=n + target.shape[1])
+        return self.norms[1](x), written
+
+    @torch.no_grad()
+    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
+        """How much each target word hears of each source word, mean over heads.
+
+        Shape: source (B, S), target (B, T) -> (B, decoder layers, T, S)
+        """
+        written = self.begin(source)
+        heard: list[Tensor] = []
+        x = self.embed(target)
+        for layer, memory in zip(self._decoder(), written.sources, strict=True):
+            heard.append(layer.heard(x, memory, written.mask).mean(1))
+            x, _ = layer(x, memory, written.mask, None, None)
+        return torch.stack(heard, dim=1)
+
+    def _decoder(self) -> list[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]

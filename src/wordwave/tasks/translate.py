@@ -1,0 +1,238 @@
+"""Translation from pairs of sentences to a run folder: data + model + loss + figures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wordwave.data.parallel_text import Pairs, ParallelParts
+from wordwave.files import write_text
+from wordwave.models.classifier import count_parameters
+from wordwave.models.translation import translation_model
+from wordwave.plain import to_plain
+from wordwave.tasks.pair_task import PairTask, SentencePairs, Weights
+from wordwave.tasks.pieces import Pieces, learn_pieces, texts_of
+from wordwave.tasks.translate_config import TranslateConfig
+from wordwave.tasks.translation_scores import (
+    TranslationScores,
+    score_translations,
+    tokenised_bleu,
+)
+from wordwave.tasks.translator import Search, Translation, Translator, read_translation_run
+from wordwave.text.sentences import Sentences
+from wordwave.training.journal import read_journal
+from wordwave.training.loop import Training
+from wordwave.training.run import Watch, train_in
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+GREEDY = Search(beam=1)
+SAID = "test.jsonl"
+"""The file in a run folder with the translations of the test part."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a training needs, and what the user should know of it."""
+
+    translator: Translator
+    task: PairTask
+    test: Pairs | None
+    notes: list[str]
+    fingerprint: str
+    """Of the pairs."""
+
+
+def prepare(config: TranslateConfig, parts: ParallelParts) -> Prepared:
+    """Make pieces, model and ids; only the training part is looked at for the first two.
+
+    The model depends on the config and the data alone, not on the global random state.
+    """
+    source, target = texts_of(config)
+
+    def tokenised(pairs: Pairs) -> Pairs:
+        sides = (
+            [source.tokenised(t) for t in pairs.sources],
+            [target.tokenised(t) for t in pairs.targets],
+        )
+        return Pairs(*sides, pairs.name)
+
+    train, dev = tokenised(parts.train), tokenised(parts.dev)
+    pieces = learn_pieces(config, [*train.sources, *train.targets])
+    notes = [f"{len(train):,} pairs, {len(pieces):,} pieces of words for both languages"]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.training.seed)
+        model = translation_model(config.model, len(pieces))
+    translator = Translator(model, pieces, config)
+    task = PairTask(encoded(train, pieces, notes), encoded(dev, pieces, notes), config.training)
+    longest, reach = int(task.train.lengths.max()), config.training.random_positions
+    if reach and reach < longest:
+        raise ValueError(
+            f"random_positions must be 0 or at least {longest}, the pieces of the longest "
+            f"sentence, got {reach}"
+        )
+    n = config.training.judge_bleu
+    if n:
+        texts, wanted = parts.dev.sources[:n], [t.lower() for t in dev.targets[:n]]
+
+        def bleu() -> float:
+            said = translator.translations(texts, GREEDY)[0]
+            return tokenised_bleu([best[0].tokenised for best in said], wanted)
+
+        task.bleu = bleu
+    return Prepared(translator, task, parts.test, notes, parts.fingerprint())
+
+
+def encoded(pairs: Pairs, pieces: Pieces, notes: list[str]) -> SentencePairs:
+    """Pairs as ids, without those of which one side is too long."""
+    sources, targets = pieces.encode(pairs.sources)[0], pieces.encode(pairs.targets)[0]
+    fits = torch.maximum(sources.lengths, targets.lengths) <= pieces.max_length
+    if not fits.all():
+        notes.append(
+            f"{int((~fits).sum()):,} of {len(pairs):,} pairs of {pairs.name} have more than "
+            f"{pieces.max_length} pieces and were left out (--max-length)"
+        )
+    if not fits.any():
+        raise ValueError(
+            f"{pairs.name} must hold a pair of at most {pieces.max_length} pieces a side "
+            "(--max-length), got none"
+        )
+
+    def kept(sentences: Sentences) -> Sentences:
+        ids = sentences.ids[fits.repeat_interleave(sentences.lengths)]
+        return Sentences(ids, sentences.lengths[fits])
+
+    return SentencePairs(kept(sources), kept(targets))
+
+
+def train(
+    config: TranslateConfig,
+    prepared: Prepared,
+    folder: Path,
+    *,
+    accelerator: Accelerator | None = None,
+    save_every: float = 60.0,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Train in a run folder, from where it was left; the figures of the finished run, which only
+    the main process has.
+
+    The test part is translated once, with the weights that dev selected.
+    """
+    options = {} if accelerator is None else {"accelerator": accelerator}
+    translator, task = prepared.translator, prepared.task
+    training = Training(
+        translator.model,
+        task,
+        config.training,
+        examples=prepared.fingerprint,
+        **options,
+    )
+    is_main = training.accelerator.is_main_process
+    if is_main and not (folder / "state").exists():
+        translator.save_words(folder)
+    try:
+        train_in(folder, training, save_every=save_every, watch=watch)
+    except KeyboardInterrupt:
+        if is_main and training.best:
+            translator.save_weights(folder, training.best)
+        raise
+    if not is_main:
+        return {}
+    averaged = prefer_average(translator, task)
+    journal = read_journal(folder / "metrics.jsonl")
+    test = None
+    if prepared.test is not None:
+        said = best_of(translator, prepared.test.sources)
+        test = scored(translator, said, prepared.test.targets).plain()
+        write_said(said, folder)
+    result = {
+        "test": test,
+        **{f"dev_{name}": value for name, value in task.figures(translator.model).items()},
+        "averaged": averaged,
+        "best_step": training.progress.best_step,
+        "steps": training.progress.step,
+        "parameters": count_parameters(translator.model),
+        "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
+        "seconds": round(sum(r["seconds"] for r in journal), 1),
+    }
+    translator.save_weights(folder)
+    write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
+    shutil.rmtree(folder / "state", ignore_errors=True)
+    return result
+
+
+def prefer_average(translator: Translator, task: PairTask) -> bool:
+    """Take the average of the last looks' weights if dev likes it better; whether it did."""
+    if len(task.recent) < 2:
+        return False
+    model = translator.model
+    best: Weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
+    before = next(iter(task.figures(model).values()))
+    model.load_state_dict(task.averaged())
+    if next(iter(task.figures(model).values())) > before:
+        return True
+    model.load_state_dict(best)
+    return False
+
+
+def evaluate(
+    translator: Translator, pairs: Pairs, search: Search | None = None
+) -> TranslationScores:
+    """How good a translator is on pairs of sentences."""
+    return scored(translator, best_of(translator, pairs.sources, search), pairs.targets)
+
+
+def best_of(
+    translator: Translator, texts: list[str], search: Search | None = None
+) -> list[Translation]:
+    """The best translation of each text."""
+    return [best[0] for best in translator.translations(texts, search)[0]]
+
+
+def scored(
+    translator: Translator, said: list[Translation], references: list[str]
+) -> TranslationScores:
+    """How good translations are."""
+    moses = translator.config.text.words == "moses"
+    return score_translations(
+        [t.text for t in said],
+        references,
+        language=translator.config.data.target_language,
+        tokenised=[t.tokenised for t in said] if moses else None,
+    )
+
+
+def write_said(said: list[Translation], folder: Path) -> None:
+    """Keep the translations of the test part, for other references and other scorers."""
+    lines = (json.dumps(asdict(t), ensure_ascii=False) + "\n" for t in said)
+    write_text(folder / SAID, "".join(lines))
+
+
+def read_said(folder: Path) -> list[Translation]:
+    """What `write_said` wrote."""
+    lines = (folder / SAID).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return [Translation(**json.loads(line)) for line in lines]
+
+
+def check_same(config: TranslateConfig, folder: Path) -> None:
+    """Refuse to go on with a run that was begun with other settings."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"'{folder}' is a file, not the folder of a run: choose another --out")
+    if not (folder / "config.yaml").exists():
+        return
+    there = to_plain(read_translation_run(folder))
+    for part, settings in to_plain(config).items():
+        for name, value in settings.items():
+            if there[part][name] != value:
+                raise ValueError(
+                    f"'{folder}' holds a run with {name} {there[part][name]!r}, here it is "
+                    f"{value!r}: choose another --out, or remove that folder"
+                )

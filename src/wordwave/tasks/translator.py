@@ -1,0 +1,181 @@
+"""A trained translation model: from sentences to sentences, to a folder and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from wordwave import __version__
+from wordwave.files import write_text, write_whole
+from wordwave.models.decode import Hypothesis, beam_search, check_search
+from wordwave.models.translation import TranslationModel, translation_model
+from wordwave.models.words import END, START
+from wordwave.plain import dump_yaml, from_plain, read_yaml, to_plain
+from wordwave.tasks.pieces import Pieces
+from wordwave.tasks.translate_config import TranslateConfig
+from wordwave.text.batches import by_length
+from wordwave.text.bpe import BpeTokeniser
+from wordwave.text.sentences import Sentences
+
+
+@dataclass(frozen=True)
+class Search:
+    """How translations are looked for."""
+
+    beam: int = 5
+    """Hypotheses kept in each step; 1 is greedy."""
+    n_best: int = 1
+    """Translations of each sentence."""
+    length_penalty: float = 1.0
+    """0 prefers short translations; with 1 nearly the mean of a piece counts."""
+    batch_words: int = 1024
+    """Source pieces translated at once."""
+
+    def __post_init__(self) -> None:
+        check_search(beam=self.beam, n_best=self.n_best, length_penalty=self.length_penalty)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One way to say it."""
+
+    text: str
+    tokenised: str
+    """Words and marks between spaces."""
+    score: float
+    log_probability: float
+
+
+class Translator:
+    """Says a sentence in another language.
+
+    Args:
+        model: gives logits for ids of pieces.
+        pieces: makes ids of texts, and texts of ids.
+        config: how it was trained.
+    """
+
+    def __init__(self, model: TranslationModel, pieces: Pieces, config: TranslateConfig) -> None:
+        self.model, self.pieces, self.config = model, pieces, config
+
+    def translate(self, texts: Sequence[str], *, beam: int = 5) -> list[str]:
+        """The best translation of each text."""
+        return [best[0].text for best in self.translations(texts, Search(beam=beam))[0]]
+
+    def translations(
+        self, texts: Sequence[str], search: Search | None = None
+    ) -> tuple[list[list[Translation]], int]:
+        """The n best translations of each text, and how many texts were cut to the greatest
+        length; nothing is translated by nothing."""
+        search = search or Search()
+        tokenised = [self.pieces.source.tokenised(text) for text in texts]
+        said = [i for i, words in enumerate(tokenised) if words]
+        sources, _ = self.pieces.encode(tokenised[i] for i in said)
+        n_cut = int((sources.lengths > self.pieces.max_length).sum())
+        answers = [[Translation("", "", 0.0, 0.0)] for _ in texts]
+        for rows in by_length(sources.lengths, search.batch_words):
+            for row, found in zip(rows.tolist(), self._search(sources, rows, search), strict=True):
+                answers[said[row]] = [self._told(hypothesis) for hypothesis in found]
+        return answers, n_cut
+
+    def _search(self, sources: Sentences, rows: Tensor, search: Search) -> list[list[Hypothesis]]:
+        if not len(rows):
+            return []
+        was_training = self.model.training
+        self.model.eval()
+        device = next(self.model.parameters()).device
+        most = self.pieces.max_length
+        source = sources.padded(rows)[:, :most].to(device)
+        found = beam_search(
+            self.model,
+            source,
+            longest=[min(2 * n + 20, most) for n in sources.lengths[rows].tolist()],
+            beam=search.beam,
+            n_best=search.n_best,
+            length_penalty=search.length_penalty,
+        )
+        self.model.train(was_training)
+        return found
+
+    def _told(self, hypothesis: Hypothesis) -> Translation:
+        tokenised = self.pieces.tokenised(hypothesis.ids)
+        text = " ".join(self.pieces.target.plain(tokenised).split())
+        return Translation(text, tokenised, hypothesis.score, hypothesis.log_probability)
+
+    def attention(self, text: str, translation: str) -> tuple[list[str], list[str], Tensor]:
+        """Source pieces, target pieces, and how much each target piece hears of each source one.
+
+        Shape: (layers, T, S), T with the end of the sentence
+        """
+        sides = (self.pieces.source.tokenised(text), self.pieces.target.tokenised(translation))
+        most = self.pieces.max_length
+        source, target = (self.pieces.encode([words])[0].padded([0])[:, :most] for words in sides)
+        before = torch.cat([torch.full((1, 1), START), target], dim=1)
+        device = next(self.model.parameters()).device
+        self.model.eval()
+        heard = self.model.attention_map(source.to(device), before.to(device))[0].cpu()
+        after = [*target[0].tolist(), END]
+        return self._names(source[0].tolist()), self._names(after), heard
+
+    def _names(self, ids: list[int]) -> list[str]:
+        """Pieces as they are read; a new word begins with a space."""
+        decode = self.pieces.tokeniser.decode
+        words = self.pieces.vocabulary.words
+        return ["END" if i == END else decode(["Ġ", words[i]]) for i in ids]
+
+    def save(self, folder: Path) -> None:
+        """Write config.yaml, tokenizer.json and model.safetensors, which other tools can read."""
+        self.save_words(folder)
+        self.save_weights(folder)
+
+    def save_words(self, folder: Path) -> None:
+        """All but the weights: what is known before training."""
+        about = {"task": "translate", "version": __version__, **to_plain(self.config)}
+        write_text(folder / "config.yaml", dump_yaml(about))
+        self.pieces.save(folder)
+
+    def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
+        """The model's weights, or others of the same shapes, such as the best so far."""
+        weights = self.model.state_dict() if weights is None else weights
+        whole = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
+        header = {"format": "pt", "task": "translate"}
+        write_whole(
+            folder / "model.safetensors", lambda new: save_file(whole, new, metadata=header)
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Translator:
+        """Read what `save` wrote; ready to translate."""
+        folder = Path(folder)
+        config = read_translation_run(folder)
+        if not (folder / "model.safetensors").exists():
+            raise ValueError(f"'{folder}' holds no trained model yet: train it first")
+        pieces = Pieces(BpeTokeniser.load(folder / "tokenizer.json"), config)
+        model = translation_model(config.model, len(pieces))
+        try:
+            model.load_state_dict(load_file(folder / "model.safetensors"))
+        except (SafetensorError, RuntimeError) as problem:
+            reason = str(problem).splitlines()[-1].strip()[:200]
+            raise ValueError(
+                f"'{folder / 'model.safetensors'}' does not hold this model: {reason}"
+            ) from None
+        return cls(model.eval(), pieces, config)
+
+
+def read_translation_run(folder: Path) -> TranslateConfig:
+    """The config of a run folder of translation."""
+    path = folder / "config.yaml"
+    if not folder.is_dir() or not path.exists():
+        raise ValueError(f"'{folder}' is not a run folder: it has no config.yaml")
+    plain = read_yaml(path)
+    task = plain.pop("task", None)
+    plain.pop("version", None)
+    if task != "translate":
+        raise ValueError(f"'{folder}' is a run of {task!r}, wanted one of 'translate'")
+    return from_plain(TranslateConfig, plain, where=f"'{path}'")
