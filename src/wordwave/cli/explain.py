@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def explain(args: list[str], prog: str) -> None:
     options = tyro.cli(ExplainOptions, prog=prog, args=args)
     if options.text is not None and options.file is not None:
         raise ValueError(f"give a text or --file, got both {options.text!r} and '{options.file}'")
-    if options.text is not None and Path(options.text).is_file():
+    if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)
         raise ValueError(f"'{options.text}' is a file: --file reads the texts in it")
     from rich.console import Console
 

@@ -14,6 +14,8 @@ import tyro
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
 
+LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""Some tools begin a new line at these, too."""
 BATCH = 2048
 
 
@@ -63,6 +65,11 @@ def predict(args: list[str], prog: str) -> None:
         sys.stdout.flush()
 
 
+def spelled(text: str) -> str:
+    """A text in JSON, on what every tool takes for one line."""
+    return json.dumps(text, ensure_ascii=False).translate(LINE_ENDS)
+
+
 def answers(
     classifier: TextClassifier, parts: Iterable[list[str]], *, quiet: bool = False
 ) -> Iterator[str]:
@@ -79,9 +86,7 @@ def answers(
             line = f'{{"label": {labels[i]}, "probability": {row[i]:.6f}'
             if not quiet:
                 each = ", ".join(f"{name}: {p:.6f}" for name, p in zip(labels, row, strict=True))
-                line += (
-                    f', "probabilities": {{{each}}}, "text": {json.dumps(text, ensure_ascii=False)}'
-                )
+                line += f', "probabilities": {{{each}}}, "text": {spelled(text)}'
             told.append(line + "}\n")
         yield "".join(told)
     if n_cut:
