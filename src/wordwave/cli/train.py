@@ -54,14 +54,15 @@ def classify(args: list[str], prog: str) -> None:
     from rich.console import Console
 
     from wordwave.cli.progress import training_bar
-    from wordwave.tasks.classify import check_same, finished, prepare, train
+    from wordwave.tasks.classify import check_same_run, prepare, train
+    from wordwave.tasks.run_folder import finished
     from wordwave.training.loop import make_accelerator
     from wordwave.training.run import Stopped
 
     torch.set_num_threads(options.threads)
     accelerator = make_accelerator()
     console = Console(quiet=not accelerator.is_main_process)
-    check_same(config, folder)
+    check_same_run(config, folder)
     result, parts = finished(folder), load_examples(config.data)
     if result is not None:
         if result.get("examples") != parts.fingerprint():

@@ -58,15 +58,15 @@ def lm(args: list[str], prog: str) -> None:
     import torch
     from rich.console import Console
 
-    from wordwave.tasks.classify import finished
-    from wordwave.tasks.language_model import check_same_lm, prepare, train
+    from wordwave.tasks.language_model import prepare, train
+    from wordwave.tasks.run_folder import check_same, finished
     from wordwave.training.loop import make_accelerator
     from wordwave.training.run import Stopped
 
     torch.set_num_threads(options.threads)
     accelerator = make_accelerator()
     console = Console(quiet=not accelerator.is_main_process)
-    check_same_lm(config, folder)
+    check_same(folder, "lm", config)
     result = finished(folder)
     if result is not None:
         console.print(f"{folder} is finished already.", **AS_IT_IS)
@@ -89,7 +89,8 @@ def lm(args: list[str], prog: str) -> None:
         raise Stopped(f"stopped and saved in '{folder}'; the same command goes on") from None
     except OSError as problem:
         raise OSError(f"{problem}; mend that, and the same command goes on") from problem
-    show_result(result, folder, console)
+    if accelerator.is_main_process:
+        show_result(result, folder, console)
 
 
 def defaults_from(args: list[str]) -> LmOptions:

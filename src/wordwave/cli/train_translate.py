@@ -55,15 +55,15 @@ def translate(args: list[str], prog: str) -> None:
     from rich.console import Console
 
     from wordwave.cli.progress import training_bar
-    from wordwave.tasks.classify import finished
-    from wordwave.tasks.translate import check_same, prepare, train
+    from wordwave.tasks.run_folder import check_same, finished
+    from wordwave.tasks.translate import prepare, train
     from wordwave.training.loop import make_accelerator
     from wordwave.training.run import Stopped
 
     torch.set_num_threads(options.threads)
     accelerator = make_accelerator()
     console = Console(quiet=not accelerator.is_main_process)
-    check_same(config, folder)
+    check_same(folder, "translate", config)
     result = finished(folder)
     if result is not None:
         console.print(f"{folder} is finished already.", **AS_IT_IS)

@@ -111,15 +111,15 @@ class Table5:
         import torch
 
         from wordwave.data.parallel_text import first_release_targets
-        from wordwave.tasks.classify import finished
-        from wordwave.tasks.translate import check_same, prepare, read_said, scored, train
+        from wordwave.tasks.run_folder import check_same, finished
+        from wordwave.tasks.translate import prepare, read_said, scored, train
         from wordwave.tasks.translate_config import load_pairs
         from wordwave.tasks.translator import Translator
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.out / "runs" / cell.name
-        check_same(cell.config, folder)
+        check_same(folder, "translate", cell.config)
         result = finished(folder)
         if result is None:
             result = train(cell.config, prepare(cell.config, load_pairs(cell.config.data)), folder)

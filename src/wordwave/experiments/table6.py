@@ -137,13 +137,13 @@ class Table6:
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
-        from wordwave.tasks.classify import finished
-        from wordwave.tasks.language_model import check_same_lm, prepare, train
+        from wordwave.tasks.language_model import prepare, train
+        from wordwave.tasks.run_folder import check_same, finished
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.out / "runs" / cell.name
-        check_same_lm(cell.config, folder)
+        check_same(folder, "lm", cell.config)
         result = finished(folder) or train(cell.config, prepare(cell.config), folder)
         journal = read_journal(folder / "metrics.jsonl")
         curve = [

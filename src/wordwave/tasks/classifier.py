@@ -11,17 +11,21 @@ from typing import Any, TypeVar
 
 import torch
 from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from wordwave import __version__
 from wordwave.files import write_text, write_whole
 from wordwave.models.classifier import Classifier, count_parameters
 from wordwave.models.remembered import RememberedBag
-from wordwave.plain import dump_yaml, from_plain, read_yaml, to_plain
+from wordwave.plain import to_plain
 from wordwave.tasks.card import CARD
 from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
+from wordwave.tasks.run_folder import (
+    check_trained,
+    load_weights,
+    read_config,
+    save_config,
+    save_weights,
+)
 from wordwave.tasks.sentences import logits_of
 from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.encode import TextEncoder
@@ -106,8 +110,7 @@ class TextClassifier(
 
     def save_words(self, folder: Path) -> None:
         """All but the weights: what is known before training."""
-        about = {"task": "classify", "version": __version__, **to_plain(self.config)}
-        write_text(folder / "config.yaml", dump_yaml(about))
+        save_config(folder, "classify", self.config)
         words = {**self.encoder.vocabulary.to_dict(), "labels": self.labels}
         write_text(folder / "vocab.json", json.dumps(words, ensure_ascii=False, indent=0))
         if isinstance(self.encoder.tokeniser, BpeTokeniser):
@@ -115,20 +118,14 @@ class TextClassifier(
 
     def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
         """The model's weights, or others of the same shapes, such as the best so far."""
-        weights = self.model.state_dict() if weights is None else weights
-        whole = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
-        header = {"format": "pt", "task": "classify"}
-        write_whole(
-            folder / "model.safetensors", lambda new: save_file(whole, new, metadata=header)
-        )
+        save_weights(folder, "classify", self.model, weights)
 
     @classmethod
     def load(cls, folder: str | Path) -> TextClassifier:
         """Read what `save` wrote; ready to predict."""
         folder = Path(folder)
-        config = read_run(folder)
-        if not (folder / "model.safetensors").exists():
-            raise ValueError(f"'{folder}' holds no trained model yet: train it first")
+        config = read_config(folder, "classify", ClassifyConfig)
+        check_trained(folder)
         try:
             told = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
             vocabulary, labels = Vocabulary.from_dict(told), _names(told.get("labels"))
@@ -140,14 +137,7 @@ class TextClassifier(
             build_tokeniser(kind, file=file), vocabulary, max_length=config.model.max_length
         )
         model = Classifier(config.model, len(vocabulary), len(labels))
-        try:
-            model.load_state_dict(load_file(folder / "model.safetensors"))
-        except (SafetensorError, RuntimeError) as problem:
-            reason = str(problem).splitlines()[-1].strip()[:200]
-            raise ValueError(
-                f"'{folder / 'model.safetensors'}' does not hold this model: {reason}"
-            ) from None
-        return cls(model.eval(), encoder, labels, config)
+        return cls(load_weights(folder, model), encoder, labels, config)
 
     def generate_model_card(self, *args: Any, **details: Any) -> ModelCard:
         """The README.md for the hub; `result` adds a run's figures, `repo_id` the model's name."""
@@ -198,16 +188,3 @@ def _names(labels: Any) -> list[str]:
     if len(set(labels)) < len(labels):
         raise ValueError(f"labels must differ, got {clipped(labels)}")
     return labels
-
-
-def read_run(folder: Path) -> ClassifyConfig:
-    """The config of a run folder of text classification."""
-    path = folder / "config.yaml"
-    if not folder.is_dir() or not path.exists():
-        raise ValueError(f"'{folder}' is not a run folder: it has no config.yaml")
-    plain = read_yaml(path)
-    task = plain.pop("task", None)
-    plain.pop("version", None)
-    if task != "classify":
-        raise ValueError(f"'{folder}' is a run of {task!r}, wanted one of 'classify'")
-    return from_plain(ClassifyConfig, plain, where=f"'{path}'")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,20 +15,18 @@ from torch import Tensor
 from wordwave.data.splits import Parts
 from wordwave.data.tables import Examples
 from wordwave.embedding.vectors import Vectors, read_vectors
-from wordwave.files import write_text
 from wordwave.models.classifier import Classifier, count_parameters
-from wordwave.plain import to_plain
-from wordwave.tasks.classifier import TextClassifier, read_run
+from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassifyConfig, TextSettings
+from wordwave.tasks.run_folder import check_same, finish, train_saved
 from wordwave.tasks.scores import Scores, score
 from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
 from wordwave.text.bpe import BpeTokeniser, train_bpe
 from wordwave.text.encode import TextEncoder
 from wordwave.text.tokenise import Tokeniser, build_tokeniser
 from wordwave.text.vocabulary import Vocabulary
-from wordwave.training.journal import read_journal
 from wordwave.training.loop import Training
-from wordwave.training.run import Watch, train_in
+from wordwave.training.run import Watch
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -153,54 +149,16 @@ def train(
         examples=prepared.fingerprint,
         **options,
     )
-    is_main = training.accelerator.is_main_process
-    if is_main and not (folder / "state").exists():
-        classifier.save_words(folder)
-    try:
-        train_in(folder, training, save_every=save_every, watch=watch)
-    except KeyboardInterrupt:
-        if is_main and training.best:
-            classifier.save_weights(folder, training.best)
-        raise
-    if not is_main:
+    journal = train_saved(classifier, training, folder, save_every=save_every, watch=watch)
+    if journal is None:
         return {}
-    result = _result(training, prepared, read_journal(folder / "metrics.jsonl"))
-    classifier.save_weights(folder)
-    write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-    shutil.rmtree(folder / "state", ignore_errors=True)
-    return result
+    return finish(classifier, folder, _result(training, prepared, journal))
 
 
-def finished(folder: Path) -> dict[str, Any] | None:
-    """The figures of a finished run, `None` for one under way."""
-    path = folder / "result.json"
-    if not path.exists():
-        return None
-    try:
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise ValueError(
-            f"'{path}' is not the result of a run ({problem}); remove it to train anew"
-        ) from None
-    return result
-
-
-def check_same(config: ClassifyConfig, folder: Path) -> None:
+def check_same_run(config: ClassifyConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with other settings."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"'{folder}' is a file, not the folder of a run: choose another --out")
-    if not (folder / "config.yaml").exists():
-        return
-    there, here = to_plain(read_run(folder)), to_plain(config)
-    if config.text.vectors is not None:
-        here["model"]["dim"] = there["model"]["dim"]  # the vectors set the width
-    for part, settings in here.items():
-        for name, value in settings.items():
-            if there[part][name] != value:
-                raise ValueError(
-                    f"'{folder}' holds a run with {name} {there[part][name]!r}, here it is "
-                    f"{value!r}: choose another --out, or remove that folder"
-                )
+    vectors_set_the_width = ("model", "dim") if config.text.vectors is not None else None
+    check_same(folder, "classify", config, but=vectors_set_the_width)
 
 
 def _result(

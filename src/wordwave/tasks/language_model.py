@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -13,16 +11,14 @@ import torch
 
 from wordwave.data.characters import Alphabet, Text, read_text
 from wordwave.data.corpora import TextParts, load_text
-from wordwave.files import write_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
-from wordwave.plain import to_plain
 from wordwave.tasks.lm_config import LmConfig
+from wordwave.tasks.run_folder import finish, train_saved
 from wordwave.tasks.streams import StreamTask
-from wordwave.tasks.writer import Writer, read_lm_run
-from wordwave.training.journal import read_journal
+from wordwave.tasks.writer import Writer
 from wordwave.training.loop import Training
-from wordwave.training.run import Watch, train_in
+from wordwave.training.run import Watch
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -36,6 +32,12 @@ class Prepared:
     task: StreamTask
     parts: TextParts
     notes: list[str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Differs where the text has another size or alphabet; a text may be too large to read."""
+        sizes = [len(part) for part in (self.parts.train, self.parts.valid, self.parts.test)]
+        return f"{sizes} characters, {len(self.writer.alphabet)} different"
 
 
 def prepare(config: LmConfig) -> Prepared:
@@ -71,45 +73,20 @@ def train(
     save_every: float = 60.0,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
-    """Train in a run folder, from where it was left; the figures of the finished run.
+    """Train in a run folder, from where it was left; the figures of the finished run, which only
+    the main process has.
 
     The test part is scored once, with the weights that the valid part selected.
     """
     options = {} if accelerator is None else {"accelerator": accelerator}
     writer = prepared.writer
-    training = Training(writer.model, prepared.task, config.training, **options)
-    is_main = training.accelerator.is_main_process
-    if is_main:
-        writer.save_alphabet(folder)
-    try:
-        train_in(folder, training, save_every=save_every, watch=watch)
-    except KeyboardInterrupt:
-        if is_main and training.best:
-            writer.save_weights(folder, training.best)
-        raise
-    if is_main:
-        writer.save_weights(folder)
-    result = _result(training, prepared, read_journal(folder / "metrics.jsonl"))
-    if is_main:
-        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-        shutil.rmtree(folder / "state", ignore_errors=True)
-    return result
-
-
-def check_same_lm(config: LmConfig, folder: Path) -> None:
-    """Refuse to go on with a run that was begun with other settings."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"'{folder}' is a file, not the folder of a run: choose another --out")
-    if not (folder / "config.yaml").exists():
-        return
-    there, here = to_plain(read_lm_run(folder)), to_plain(config)
-    for part, settings in here.items():
-        for name, value in settings.items():
-            if there[part][name] != value:
-                raise ValueError(
-                    f"'{folder}' holds a run with {name} {there[part][name]!r}, here it is "
-                    f"{value!r}: choose another --out, or remove that folder"
-                )
+    training = Training(
+        writer.model, prepared.task, config.training, examples=prepared.fingerprint, **options
+    )
+    journal = train_saved(writer, training, folder, save_every=save_every, watch=watch)
+    if journal is None:
+        return {}
+    return finish(writer, folder, _result(training, prepared, journal))
 
 
 def evaluate_language_model(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -15,20 +14,19 @@ from wordwave.data.parallel_text import Pairs, ParallelParts
 from wordwave.files import write_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
-from wordwave.plain import to_plain
 from wordwave.tasks.pair_task import PairTask, SentencePairs, Weights
 from wordwave.tasks.pieces import Pieces, learn_pieces, texts_of
+from wordwave.tasks.run_folder import finish, train_saved
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.tasks.translation_scores import (
     TranslationScores,
     score_translations,
     tokenised_bleu,
 )
-from wordwave.tasks.translator import Search, Translation, Translator, read_translation_run
+from wordwave.tasks.translator import Search, Translation, Translator
 from wordwave.text.sentences import Sentences
-from wordwave.training.journal import read_journal
 from wordwave.training.loop import Training
-from wordwave.training.run import Watch, train_in
+from wordwave.training.run import Watch
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -135,19 +133,10 @@ def train(
         examples=prepared.fingerprint,
         **options,
     )
-    is_main = training.accelerator.is_main_process
-    if is_main and not (folder / "state").exists():
-        translator.save_words(folder)
-    try:
-        train_in(folder, training, save_every=save_every, watch=watch)
-    except KeyboardInterrupt:
-        if is_main and training.best:
-            translator.save_weights(folder, training.best)
-        raise
-    if not is_main:
+    journal = train_saved(translator, training, folder, save_every=save_every, watch=watch)
+    if journal is None:
         return {}
     averaged = prefer_average(translator, task)
-    journal = read_journal(folder / "metrics.jsonl")
     test = None
     if prepared.test is not None:
         said = best_of(translator, prepared.test.sources)
@@ -163,10 +152,7 @@ def train(
         "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
         "seconds": round(sum(r["seconds"] for r in journal), 1),
     }
-    translator.save_weights(folder)
-    write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-    shutil.rmtree(folder / "state", ignore_errors=True)
-    return result
+    return finish(translator, folder, result)
 
 
 def prefer_average(translator: Translator, task: PairTask) -> bool:
@@ -220,19 +206,3 @@ def read_said(folder: Path) -> list[Translation]:
     """What `write_said` wrote."""
     lines = (folder / SAID).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     return [Translation(**json.loads(line)) for line in lines]
-
-
-def check_same(config: TranslateConfig, folder: Path) -> None:
-    """Refuse to go on with a run that was begun with other settings."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"'{folder}' is a file, not the folder of a run: choose another --out")
-    if not (folder / "config.yaml").exists():
-        return
-    there = to_plain(read_translation_run(folder))
-    for part, settings in to_plain(config).items():
-        for name, value in settings.items():
-            if there[part][name] != value:
-                raise ValueError(
-                    f"'{folder}' holds a run with {name} {there[part][name]!r}, here it is "
-                    f"{value!r}: choose another --out, or remove that folder"
-                )

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from wordwave import __version__
-from wordwave.files import write_text, write_whole
 from wordwave.models.decode import Hypothesis, beam_search, check_search
 from wordwave.models.translation import TranslationModel, translation_model
 from wordwave.models.words import END, START
-from wordwave.plain import dump_yaml, from_plain, read_yaml, to_plain
 from wordwave.tasks.pieces import Pieces
+from wordwave.tasks.run_folder import (
+    check_trained,
+    load_weights,
+    read_config,
+    save_config,
+    save_weights,
+)
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.text.batches import by_length
 from wordwave.text.bpe import BpeTokeniser
@@ -136,46 +138,19 @@ class Translator:
 
     def save_words(self, folder: Path) -> None:
         """All but the weights: what is known before training."""
-        about = {"task": "translate", "version": __version__, **to_plain(self.config)}
-        write_text(folder / "config.yaml", dump_yaml(about))
+        save_config(folder, "translate", self.config)
         self.pieces.save(folder)
 
     def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
         """The model's weights, or others of the same shapes, such as the best so far."""
-        weights = self.model.state_dict() if weights is None else weights
-        whole = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
-        header = {"format": "pt", "task": "translate"}
-        write_whole(
-            folder / "model.safetensors", lambda new: save_file(whole, new, metadata=header)
-        )
+        save_weights(folder, "translate", self.model, weights)
 
     @classmethod
     def load(cls, folder: str | Path) -> Translator:
         """Read what `save` wrote; ready to translate."""
         folder = Path(folder)
-        config = read_translation_run(folder)
-        if not (folder / "model.safetensors").exists():
-            raise ValueError(f"'{folder}' holds no trained model yet: train it first")
+        config = read_config(folder, "translate", TranslateConfig)
+        check_trained(folder)
         pieces = Pieces(BpeTokeniser.load(folder / "tokenizer.json"), config)
         model = translation_model(config.model, len(pieces))
-        try:
-            model.load_state_dict(load_file(folder / "model.safetensors"))
-        except (SafetensorError, RuntimeError) as problem:
-            reason = str(problem).splitlines()[-1].strip()[:200]
-            raise ValueError(
-                f"'{folder / 'model.safetensors'}' does not hold this model: {reason}"
-            ) from None
-        return cls(model.eval(), pieces, config)
-
-
-def read_translation_run(folder: Path) -> TranslateConfig:
-    """The config of a run folder of translation."""
-    path = folder / "config.yaml"
-    if not folder.is_dir() or not path.exists():
-        raise ValueError(f"'{folder}' is not a run folder: it has no config.yaml")
-    plain = read_yaml(path)
-    task = plain.pop("task", None)
-    plain.pop("version", None)
-    if task != "translate":
-        raise ValueError(f"'{folder}' is a run of {task!r}, wanted one of 'translate'")
-    return from_plain(TranslateConfig, plain, where=f"'{path}'")
+        return cls(load_weights(folder, model), pieces, config)

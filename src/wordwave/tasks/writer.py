@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from wordwave import __version__
 from wordwave.data.characters import UNKNOWN_ID, Alphabet, Text
-from wordwave.files import write_text, write_whole
+from wordwave.files import write_text
 from wordwave.models.transformer_xl import Reading, TransformerXL
-from wordwave.plain import dump_yaml, from_plain, to_plain
 from wordwave.tasks.bits import Bits, bits_of, read_on
-from wordwave.tasks.kind import run_config
 from wordwave.tasks.lm_config import LmConfig
+from wordwave.tasks.run_folder import (
+    check_trained,
+    load_weights,
+    read_config,
+    save_config,
+    save_weights,
+)
 from wordwave.tasks.sampling import Sampling, draw
 
 
@@ -109,53 +111,29 @@ class Writer:
 
     def save(self, folder: Path) -> None:
         """Write config.yaml, vocab.json and model.safetensors, which other tools can read."""
-        self.save_alphabet(folder)
+        self.save_words(folder)
         self.save_weights(folder)
 
-    def save_alphabet(self, folder: Path) -> None:
+    def save_words(self, folder: Path) -> None:
         """All but the weights: what is known before training."""
-        about = {"task": "lm", "version": __version__, **to_plain(self.config)}
-        write_text(folder / "config.yaml", dump_yaml(about))
+        save_config(folder, "lm", self.config)
         told = json.dumps(self.alphabet.to_dict(), ensure_ascii=False, indent=0)
         write_text(folder / "vocab.json", told)
 
     def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
         """The model's weights, or others of the same shapes, such as the best so far."""
-        weights = self.model.state_dict() if weights is None else weights
-        whole = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
-        header = {"format": "pt", "task": "lm"}
-        write_whole(
-            folder / "model.safetensors", lambda new: save_file(whole, new, metadata=header)
-        )
+        save_weights(folder, "lm", self.model, weights)
 
     @classmethod
     def load(cls, folder: str | Path) -> Writer:
         """Read what `save` wrote; ready to write."""
         folder = Path(folder)
-        config = read_lm_run(folder)
-        if not (folder / "model.safetensors").exists():
-            raise ValueError(f"'{folder}' holds no trained model yet: train it first")
+        config = read_config(folder, "lm", LmConfig)
+        check_trained(folder)
         try:
             told = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
             alphabet = Alphabet.from_dict(told)
         except (OSError, ValueError) as problem:
             raise ValueError(f"'{folder / 'vocab.json'}' is not an alphabet: {problem}") from None
         model = TransformerXL(config.model, len(alphabet))
-        try:
-            model.load_state_dict(load_file(folder / "model.safetensors"))
-        except (SafetensorError, RuntimeError) as problem:
-            reason = str(problem).splitlines()[-1].strip()[:200]
-            raise ValueError(
-                f"'{folder / 'model.safetensors'}' does not hold this model: {reason}"
-            ) from None
-        return cls(model.eval(), alphabet, config)
-
-
-def read_lm_run(folder: Path) -> LmConfig:
-    """The config of a run folder of language modelling."""
-    plain = run_config(folder)
-    task = plain.pop("task", None)
-    plain.pop("version", None)
-    if task != "lm":
-        raise ValueError(f"'{folder}' is a run of {task!r}, wanted one of 'lm'")
-    return from_plain(LmConfig, plain, where=f"'{folder / 'config.yaml'}'")
+        return cls(load_weights(folder, model), alphabet, config)
