@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
@@ -18,7 +19,8 @@ from wordwave.layers.weight import (
 class LayerNorm(nn.Module):
     """Each part of a vector brought to mean 0 and variance 1, then scaled and moved.
 
-    Normalising two halves apart is group normalisation with two groups, and torch has it fused.
+    Two halves apart are group normalisation with two groups, but on a CPU torch's kernel for that
+    takes two to three times as long as its layer normalisation of each half.
     """
 
     def __init__(self, dim: int, *, field: Field = "complex", eps: float = 1e-5) -> None:
@@ -32,9 +34,12 @@ class LayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·D) -> (..., parts·D)"""
         check_width("x", x, self.dim, self.field)
-        flat = x.reshape(-1, x.shape[-1])
         weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
-        return torch.group_norm(flat, self.n_parts, weight, bias, self.eps).view(x.shape)
+        if self.field == "real":
+            return F.layer_norm(x, (self.dim,), weight, bias, self.eps)
+        parts = x.unflatten(-1, (self.n_parts, self.dim))
+        normal = F.layer_norm(parts, (self.dim,), eps=self.eps).flatten(-2)
+        return torch.addcmul(bias, normal.to(x.dtype), weight)
 
 
 class BatchNorm(nn.Module):

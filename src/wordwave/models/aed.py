@@ -79,10 +79,19 @@ class RecurrentTranslator(WordsInAndOut):
         target: Tensor,
         source_positions: Tensor | None = None,
         target_positions: Tensor | None = None,
+        *,
+        wanted: Tensor | None = None,
+        label_smoothing: float = 0.0,
     ) -> Tensor:
-        """Shape: source (B, S), target (B, T) beginning with START -> (B, T, V)"""
+        """Logits, or, given the words that should follow, how surprising they are altogether.
+
+        Shape: source (B, S), target (B, T) beginning with START, wanted (B, T) -> (B, T, V) or ()
+        """
         written = self.begin(source, source_positions)
-        return self.words(self._write(target, written, target_positions)[0])
+        states, _ = self._write(target, written, target_positions)
+        if wanted is None:
+            return self.words(states)
+        return self.surprise(states, wanted, label_smoothing)
 
     def begin(self, source: Tensor, positions: Tensor | None = None) -> Remembered:
         """Read the source. Shape: (B, S)"""

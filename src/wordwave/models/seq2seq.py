@@ -186,11 +186,19 @@ class TransformerTranslator(WordsInAndOut):
         target: Tensor,
         source_positions: Tensor | None = None,
         target_positions: Tensor | None = None,
+        *,
+        wanted: Tensor | None = None,
+        label_smoothing: float = 0.0,
     ) -> Tensor:
-        """Shape: source (B, S), target (B, T) beginning with START -> (B, T, V)"""
+        """Logits, or, given the words that should follow, how surprising they are altogether.
+
+        Shape: source (B, S), target (B, T) beginning with START, wanted (B, T) -> (B, T, V) or ()
+        """
         written = self.begin(source, source_positions)
         states, _ = self._write(target, written, target_positions)
-        return self.words(states)
+        if wanted is None:
+            return self.words(states)
+        return self.surprise(states, wanted, label_smoothing)
 
     def begin(self, source: Tensor, positions: Tensor | None = None) -> Written:
         """Read the source. Shape: (B, S)"""

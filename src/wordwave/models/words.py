@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.layers import Dropout, Linear
+from wordwave.layers.cross_entropy import linear_cross_entropy
 from wordwave.models.classifier import embedding_from
 from wordwave.models.translation_config import TranslationModelConfig
 
@@ -42,10 +43,31 @@ class WordsInAndOut(nn.Module):
 
     def words(self, states: Tensor) -> Tensor:
         """The logit of every word. Shape: (..., parts·D) -> (..., V)"""
-        if self.to_words is not None:
-            states = self.to_words(cx.magnitude(states) if self.by_magnitude else states)
+        return F.linear(self._meant(states), self._table)
+
+    def surprise(self, states: Tensor, wanted: Tensor, label_smoothing: float) -> Tensor:
+        """The summed cross-entropy of the wanted words; padding does not count.
+
+        Shape: states (B, T, parts·D), wanted (B, T) -> ()
+        """
+        flat = wanted.flatten()
+        there = (flat != PADDING).nonzero().squeeze(1)
+        meant = self._meant(states.flatten(0, 1).index_select(0, there))
+        return linear_cross_entropy(
+            meant, self._table, flat[there], label_smoothing=label_smoothing
+        )
+
+    def _meant(self, states: Tensor) -> Tensor:
+        """What is compared with words. Shape: (..., parts·D) -> (..., D)"""
+        if self.to_words is None:
+            return states
+        meant: Tensor = self.to_words(cx.magnitude(states) if self.by_magnitude else states)
+        return meant
+
+    @property
+    def _table(self) -> Tensor:
         table: Tensor = self.embedding.meaning  # type: ignore[assignment]
-        return F.linear(states, table)
+        return table
 
 
 def log_probabilities(logits: Tensor) -> Tensor:

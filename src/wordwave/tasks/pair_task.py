@@ -74,12 +74,11 @@ class PairTask:
         device = next(model.parameters()).device
         source, before, after = self.train.batch(rows, device)
         places = positions(source != PADDING), positions(before != PADDING)
-        logits = model(self._dropped(source), self._dropped(before), *places)
-        total = F.cross_entropy(
-            logits.float().flatten(0, 1),
-            after.flatten(),
-            ignore_index=PADDING,
-            reduction="sum",
+        total = model(
+            self._dropped(source),
+            self._dropped(before),
+            *places,
+            wanted=after,
             label_smoothing=self.settings.label_smoothing,
         )
         n = int((after != PADDING).sum())
@@ -133,10 +132,7 @@ def likelihood(model: nn.Module, pairs: SentencePairs, *, batch_words: int = 204
     total, n = 0.0, 0
     for rows in by_length(pairs.lengths, batch_words):
         source, before, after = pairs.batch(rows, device)
-        logits = model(source, before).float().flatten(0, 1)
-        total += float(
-            F.cross_entropy(logits, after.flatten(), ignore_index=PADDING, reduction="sum")
-        )
+        total += float(model(source, before, wanted=after))
         n += int((after != PADDING).sum())
     model.train(was_training)
     return -total / n
