@@ -27,6 +27,8 @@ VERBS = {
     "search": ("wordwave.cli.search", "search for good settings, by dev accuracy"),
     "compare": ("wordwave.cli.compare", "encoders × embeddings on one data set, as a table"),
     "reproduce": ("wordwave.cli.reproduce", "the paper's tables and figures by name"),
+    "reproduce table5": ("wordwave.cli.reproduce_long", "the paper's translation table"),
+    "reproduce table6": ("wordwave.cli.reproduce_long", "the paper's language-model table"),
     "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding knows of order"),
 }
 """Each verb is a function of the words after it, named in its module like its last word."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,50 @@ def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterat
         for result in results:
             bar.advance(task)
             yield result
+
+
+@contextmanager
+def step_bar(total: int, done: Callable[[], int], console: Console) -> Iterator[None]:
+    """A bar over the steps of trainings in other processes, which is asked for now and then."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("steps"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=3600) as bar:
+        task, over = bar.add_task("steps", total=total, completed=done()), threading.Event()
+
+        def look() -> None:
+            while not over.wait(timeout=5.0):
+                bar.update(task, completed=done())
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looking.join()
+            bar.update(task, completed=done())
+
+
+def spelled(seconds: float) -> str:
+    """A time to wait, as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 @contextmanager

@@ -31,7 +31,8 @@ class ReproduceOptions:
     """
 
     target: tyro.conf.Positional[Target]
-    """table3 and report train nothing; they show what there is."""
+    """table3 and report train nothing; they show what there is. Tables 5 and 6 have options of
+    their own: wordwave reproduce table5 --help."""
     folds: int = 10
     """How many of the ten folds of mr, subj, cr and mpqa."""
     seeds: int = 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from wordwave.cli.progress import spelled
 from wordwave.cli.reproduce import ReproduceOptions, cells_of
 from wordwave.experiments.anchors import check_installed
 from wordwave.experiments.cell_run import CellRun
@@ -64,7 +64,7 @@ def train(
     seconds = {name: estimate.seconds(cell) for name, cell in missing.items()}
     total = sum(seconds.values()) / options.jobs
     console.print(
-        f"{len(missing)} of {len(cells)} trainings are missing: about {_spelled(total)} with "
+        f"{len(missing)} of {len(cells)} trainings are missing: about {spelled(total)} with "
         f"{options.jobs} at once, if they have a core each.",
         highlight=False,
     )
@@ -107,7 +107,7 @@ def searched(
         seconds = [protocol.search.trials * estimate.seconds(cell) for cell in missing]
         console.print(
             f"{len(missing)} searches of {protocol.search.trials} trials are missing: at most "
-            f"about {_spelled(sum(seconds) / options.jobs)}.",
+            f"about {spelled(sum(seconds) / options.jobs)}.",
             highlight=False,
         )
         if options.estimate_only:
@@ -178,11 +178,3 @@ def bar(unit: str, total: float, n: int, console: Console) -> Iterator[Callable[
             shown.update(task, advance=seconds, done=done)
 
         yield advance
-
-
-def _spelled(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} minutes"
-    return f"{timedelta(seconds=seconds).total_seconds() / 3600:.1f} hours"

@@ -5,19 +5,19 @@ Selection sees the dev part only; the test part is translated once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.store import Record, Store
+from wordwave.experiments.long_table import LongCell, LongTable
 from wordwave.models.config import EmbeddingKind
-from wordwave.plain import to_plain
 from wordwave.recipes.translation import read_translation_recipe
 from wordwave.tasks.translate_config import TranslateConfig
 
-KEY = ("row", "seed", "config")
+if TYPE_CHECKING:
+    from wordwave.experiments.store import Record
+    from wordwave.training.loop import Training
+
+Size = Literal["full", "cpu"]
 ROWS: dict[str, tuple[str, EmbeddingKind]] = {
     "AED": ("translate-tiny-aed", "none"),
     "Transformer + tpe": ("translate-tiny-real", "tpe"),
@@ -28,26 +28,26 @@ ROWS: dict[str, tuple[str, EmbeddingKind]] = {
 """The recipe and the embedding of each row; all have as many parameters within a hundredth."""
 
 
+CPU = {
+    "max_steps": 4000,
+    "batch_size": 1024,
+    "accumulate": 1,
+    "learning_rate": 0.003,
+    "warm_up": 0.1,
+    "dropout": 0.1,
+    "judge_every": 200,
+    "average": 5,
+}
+"""What one core can do in half an hour a row; the recipes take sixteen times that."""
+
+
 @dataclass(frozen=True)
-class TranslationCell:
-    """One training."""
-
-    row: str
-    seed: int
-    config: TranslateConfig
-
-    @property
-    def name(self) -> str:
-        row = self.row.lower().replace(" + ", "-")
-        return f"{row}-{self.config.training.max_steps}-{self.seed}"
-
-
-@dataclass(frozen=True)
-class Table5:
+class Table5(LongTable):
     """What is run and where.
 
     Args:
         out: gets the records, the run folders, the table and the curves.
+        size: `"full"` for the recipes, `"cpu"` for shorter trainings on smaller batches.
         data: `"multi30k"`, or `"built-in"` to try it without a download.
         rows: which of `ROWS`.
         steps: updates of every row instead of the recipe's.
@@ -55,7 +55,7 @@ class Table5:
         changes: other training or model settings for all rows, such as {"batch_size": 1024}.
     """
 
-    out: Path
+    size: Size = "full"
     data: str = "multi30k"
     rows: tuple[str, ...] = tuple(ROWS)
     steps: int | None = None
@@ -69,14 +69,10 @@ class Table5:
         if self.seeds < 1:
             raise ValueError(f"seeds must be at least 1, got {self.seeds}")
 
-    @property
-    def store(self) -> Store:
-        return Store(self.out / "records.jsonl", KEY)
-
-    def cells(self) -> list[TranslationCell]:
+    def cells(self) -> list[LongCell]:
         """All trainings."""
         return [
-            TranslationCell(row, seed, self.config(row, seed))
+            LongCell(row, seed, self.config(row, seed))
             for seed in range(self.seeds)
             for row in self.rows
         ]
@@ -85,7 +81,7 @@ class Table5:
         """The settings of a row."""
         recipe, embedding = ROWS[row]
         config = read_translation_recipe(recipe)
-        changes = dict(self.changes)
+        changes = {**(CPU if self.size == "cpu" else {}), **dict(self.changes)}
         if self.steps is not None:
             changes["max_steps"] = self.steps
         of_model = {k: changes.pop(k) for k in list(changes) if hasattr(config.model, k)}
@@ -97,16 +93,19 @@ class Table5:
             replace(config.training, seed=seed, **changes),
         )
 
-    def run(self, n_jobs: int = 1) -> Iterator[Record]:
-        """Run what is missing, one thread each; a record for each training as it ends."""
-        yield from run_missing(self.cells(), self.train, self.store, key=_key, n_jobs=n_jobs)
+    def trainings(self) -> dict[str, Training]:
+        from wordwave.tasks.translate import prepare
+        from wordwave.tasks.translate_config import load_pairs
+        from wordwave.training.loop import Training
 
-    def records(self) -> list[Record]:
-        """What is there of these trainings."""
-        wanted = {self.store.key_of(_key(cell)) for cell in self.cells()}
-        return [r for r in self.store.records() if self.store.key_of(r) in wanted]
+        begun = {}
+        for row in self.rows:
+            config = self.config(row)
+            prepared = prepare(config, load_pairs(config.data))
+            begun[row] = Training(prepared.translator.model, prepared.task, config.training)
+        return begun
 
-    def train(self, cell: TranslationCell) -> Record:
+    def train(self, cell: LongCell) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
@@ -118,7 +117,7 @@ class Table5:
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
-        folder = self.out / "runs" / cell.name
+        folder = self.folder(cell)
         check_same(folder, "translate", cell.config)
         result = finished(folder)
         if result is None:
@@ -130,8 +129,4 @@ class Table5:
         names = ("step", "seconds", "dev_likelihood", "dev_bleu")
         journal = read_journal(folder / "metrics.jsonl")
         curve = [{name: r.get(name) for name in names} for r in journal]
-        return {**_key(cell), **result, "curve": curve, "torch": torch.__version__}
-
-
-def _key(cell: TranslationCell) -> Record:
-    return {"row": cell.row, "seed": cell.seed, "config": to_plain(cell.config)}
+        return {**cell.key(), **result, "curve": curve, "torch": torch.__version__}

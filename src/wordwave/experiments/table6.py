@@ -6,23 +6,20 @@ time allows it. Selection sees the valid part only; the test part is scored once
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.store import Record, Store
-from wordwave.files import write_text
-from wordwave.plain import from_plain, read_yaml, to_plain
+from wordwave.experiments.long_table import LongCell, LongTable
+from wordwave.plain import from_plain, read_yaml
 from wordwave.recipes import FOLDER
 from wordwave.tasks.lm_config import LmConfig
 
+if TYPE_CHECKING:
+    from wordwave.experiments.store import Record
+    from wordwave.training.loop import Training
+
 Size = Literal["small", "paper"]
 Budget = Literal["updates", "time"]
-KEY = ("row", "seed", "config")
 ROWS = ("transformer-xl", "transformer-xl + rope", "complex-vanilla", "complex-order")
 REFERENCE = ROWS[0]
 RECIPES = {
@@ -30,7 +27,6 @@ RECIPES = {
     "paper": ("lm-paper", "lm-paper-complex", 2304),
 }
 """Recipes of the real and the complex rows; the inner width RoPE has instead of relative terms."""
-TIMED_STEPS = 6
 
 
 def row_configs(size: Size = "small") -> dict[str, LmConfig]:
@@ -51,21 +47,7 @@ def row_configs(size: Size = "small") -> dict[str, LmConfig]:
 
 
 @dataclass(frozen=True)
-class LmCell:
-    """One training."""
-
-    row: str
-    seed: int
-    config: LmConfig
-
-    @property
-    def name(self) -> str:
-        row = self.row.replace(" + ", "-")
-        return f"{row}-{self.config.training.max_steps}-{self.seed}"
-
-
-@dataclass(frozen=True)
-class Table6:
+class Table6(LongTable):
     """What is run and where.
 
     Args:
@@ -78,17 +60,12 @@ class Table6:
         changes: other training or data settings for all rows, such as {"batch_size": 8}.
     """
 
-    out: Path
     size: Size = "small"
     data: str = "text8"
     steps: int | None = None
     seeds: int = 2
     budgets: tuple[Budget, ...] = ("updates", "time")
     changes: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def store(self) -> Store:
-        return Store(self.out / "records.jsonl", KEY)
 
     def configs(self) -> dict[str, LmConfig]:
         """Of each row, at equal updates."""
@@ -104,36 +81,28 @@ class Table6:
         allowed = steps[REFERENCE] * seconds[REFERENCE]
         return {row: max(round(allowed / seconds[row]), 1) for row in ROWS}
 
-    def step_seconds(self) -> dict[str, float]:
-        """CPU seconds of a step of each row, measured once, in turns, and kept."""
-        path = self.out / "timing.json"
-        if not path.exists():
-            measured = timed(self.configs())
-            write_text(path, json.dumps(measured, indent=2) + "\n")
-        seconds: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-        return seconds
-
-    def cells(self) -> list[LmCell]:
+    def cells(self) -> list[LongCell]:
         """All trainings, each once."""
         configs, cells = self.configs(), {}
         for seed in range(self.seeds):
             for budget in self.budgets:
                 for row, steps in self.steps_of(budget).items():
                     training = replace(configs[row].training, max_steps=steps, seed=seed)
-                    cell = LmCell(row, seed, replace(configs[row], training=training))
+                    cell = LongCell(row, seed, replace(configs[row], training=training))
                     cells[cell.name] = cell
         return list(cells.values())
 
-    def run(self, n_jobs: int = 2) -> Iterator[Record]:
-        """Run what is missing, one thread each; a record for each training as it ends."""
-        yield from run_missing(self.cells(), self.train, self.store, key=_key, n_jobs=n_jobs)
+    def trainings(self) -> dict[str, Training]:
+        from wordwave.tasks.language_model import prepare
+        from wordwave.training.loop import Training
 
-    def records(self) -> list[Record]:
-        """What is there of these trainings."""
-        wanted = {self.store.key_of(_key(cell)) for cell in self.cells()}
-        return [r for r in self.store.records() if self.store.key_of(r) in wanted]
+        begun = {}
+        for row, config in self.configs().items():
+            prepared = prepare(config)
+            begun[row] = Training(prepared.writer.model, prepared.task, config.training)
+        return begun
 
-    def train(self, cell: LmCell) -> Record:
+    def train(self, cell: LongCell) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
@@ -142,7 +111,7 @@ class Table6:
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
-        folder = self.out / "runs" / cell.name
+        folder = self.folder(cell)
         check_same(folder, "lm", cell.config)
         result = finished(folder) or train(cell.config, prepare(cell.config), folder)
         journal = read_journal(folder / "metrics.jsonl")
@@ -150,7 +119,7 @@ class Table6:
             {"step": r["step"], "seconds": r["seconds"], "bpc": -r["dev_minus_bpc"]}
             for r in journal
         ]
-        return {**_key(cell), **result, "curve": curve, "torch": torch.__version__}
+        return {**cell.key(), **result, "curve": curve, "torch": torch.__version__}
 
     def _settled(self, config: LmConfig) -> LmConfig:
         changes = dict(self.changes)
@@ -162,30 +131,3 @@ class Table6:
             data=replace(config.data, data=self.data, **of_data),
             training=replace(config.training, **changes),
         )
-
-
-def timed(configs: dict[str, LmConfig]) -> dict[str, float]:
-    """CPU seconds of a training step of each row: the best of some, taken in turns."""
-    import torch
-
-    from wordwave.tasks.language_model import prepare
-    from wordwave.training.loop import Training
-    from wordwave.training.task import Step
-
-    torch.set_num_threads(1)
-    trainings = {}
-    for row, config in configs.items():
-        prepared = prepare(config)
-        settings = replace(config.training, judge_every=config.training.max_steps)
-        trainings[row] = Training(prepared.writer.model, prepared.task, settings).run()
-    best = dict.fromkeys(configs, float("inf"))
-    for _ in range(TIMED_STEPS):
-        for row, reports in trainings.items():
-            start = time.process_time()
-            if isinstance(next(reports, None), Step):
-                best[row] = min(best[row], time.process_time() - start)
-    return best
-
-
-def _key(cell: LmCell) -> Record:
-    return {"row": cell.row, "seed": cell.seed, "config": to_plain(cell.config)}

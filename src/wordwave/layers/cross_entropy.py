@@ -24,7 +24,7 @@ def linear_cross_entropy(
     Shape: x (N, D), weight (V, D), target (N,) -> ()
     """
     learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    loss: Tensor = _LinearCrossEntropy.apply(x, weight, target, label_smoothing, learns)
+    loss: Tensor = _LinearCrossEntropy.apply(x, weight, target, label_smoothing, learns)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -68,7 +68,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x_grad, weight_grad = (known * grad.to(known.dtype) for known in ctx.saved_tensors)
         return x_grad, weight_grad, None, None, None
 

@@ -84,10 +84,17 @@ def _check(said: Sequence[str], references: Sequence[str]) -> None:
 
 
 def _figure(metric: Any, said: Sequence[str], wanted: Sequence[str], n_bootstrap: int) -> Figure:
-    score = metric.corpus_score(list(said), [list(wanted)], n_bootstrap=n_bootstrap)
-    mean, half = score._mean, score._ci  # sacrebleu tells them in no other way than as a text
-    interval = (float(mean - half), float(mean + half))
-    return Figure(float(score.score), interval, metric.get_signature().format())
+    from sacrebleu.significance import _bootstrap_resample
+
+    texts = list(said), [list(wanted)]
+    score = float(metric.corpus_score(*texts).score)
+    # By sacrebleu's own draws, but not its means of them: those fail where some draws score 0.
+    statistics = metric._extract_corpus_statistics(*texts)
+    metric.n_bootstrap = n_bootstrap
+    metric.seed, drawn = _bootstrap_resample(statistics, metric, n_bootstrap)
+    values = sorted(float(one.score) for one in drawn)
+    tail = n_bootstrap // 40
+    return Figure(score, (values[tail], values[-1 - tail]), metric.get_signature().format())
 
 
 def _sacrebleu() -> Any:

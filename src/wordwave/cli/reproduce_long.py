@@ -1,0 +1,162 @@
+"""`wordwave reproduce table5` and `table6`: few trainings, each of which takes long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from wordwave.cli.options import parsed
+
+if TYPE_CHECKING:
+    from wordwave.experiments.long_table import LongTable
+
+TranslationRow = Literal["aed", "tpe", "rope", "complex-vanilla", "complex-order"]
+TRANSLATION_ROWS: dict[TranslationRow, str] = {
+    "aed": "AED",
+    "tpe": "Transformer + tpe",
+    "rope": "Transformer + rope",
+    "complex-vanilla": "complex-vanilla",
+    "complex-order": "complex-order",
+}
+
+
+@dataclass(frozen=True)
+class LongOptions:
+    """What both tables understand."""
+
+    steps: int | None = None
+    """Updates of every row; by default as many as its size has."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    out: Path | None = None
+    """Folder of records, run folders, the table and the curves; by default results/table5 or
+    results/table6."""
+    estimate_only: bool = False
+    """Say how long it would take, and stop."""
+    report_only: bool = False
+    """Train nothing; show what is there."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "jobs", "seeds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+@dataclass(frozen=True)
+class Table5Options(LongOptions):
+    """Translation: an attentional encoder-decoder, Transformers and complex Transformers.
+
+    All rows have as many parameters and updates. Dev selects, the test part is translated once.
+    Stop it whenever you like: the same command goes on where it was.
+    """
+
+    size: Literal["full", "cpu"] = "cpu"
+    """full: the recipes, hours a row on one core; cpu: shorter trainings on smaller batches."""
+    data: Literal["multi30k", "built-in"] = "multi30k"
+    """What is learnt from; built-in needs no download."""
+    rows: tuple[TranslationRow, ...] = tuple(TRANSLATION_ROWS)
+    """Rows of the table."""
+    seeds: int = 1
+    """Repetitions, with seeds 0, 1, …"""
+
+
+@dataclass(frozen=True)
+class Table6Options(LongOptions):
+    """Language models: Transformer-XL, real, with RoPE, and complex, in bits per character.
+
+    All rows have as many parameters; once as many updates, once as much time. The valid part
+    selects, the test part is scored once. Stop it whenever you like: the same command goes on.
+    """
+
+    size: Literal["small", "paper"] = "small"
+    """small: for one core; paper: 6 layers of width 512, 400,000 steps, for a GPU."""
+    data: str = "text8"
+    """text8, enwik8, built-in, or a text file."""
+    budgets: tuple[Literal["updates", "time"], ...] = ("updates", "time")
+    """At equal updates, at equal time, or both."""
+    seeds: int = 2
+    """Repetitions, with seeds 0, 1, …"""
+
+
+def table5(args: list[str], prog: str) -> None:
+    """`wordwave reproduce table5`"""
+    options = parsed(Table5Options, args, prog)
+    from wordwave.experiments.table5 import Table5
+    from wordwave.experiments.table5_report import write_table5
+
+    rows = tuple(TRANSLATION_ROWS[row] for row in options.rows)
+    table = Table5(
+        options.out or Path("results/table5"),
+        options.size,
+        options.data,
+        rows=rows,
+        steps=options.steps,
+        seeds=options.seeds,
+    )
+    if complete(table, options):
+        show(write_table5(table))
+
+
+def table6(args: list[str], prog: str) -> None:
+    """`wordwave reproduce table6`"""
+    options = parsed(Table6Options, args, prog)
+    from wordwave.experiments.table6 import Table6
+    from wordwave.experiments.table6_report import write_table6
+
+    table = Table6(
+        options.out or Path("results/table6"),
+        options.size,
+        options.data,
+        steps=options.steps,
+        seeds=options.seeds,
+        budgets=options.budgets,
+    )
+    if complete(table, options):
+        show(write_table6(table))
+
+
+def complete(table: LongTable, options: LongOptions) -> bool:
+    """Train what is missing, unless told otherwise; whether there is something to show."""
+    from rich.console import Console
+
+    from wordwave.cli.progress import spelled, step_bar
+
+    console = Console()
+    if options.report_only:
+        if not table.records():
+            raise ValueError(f"'{table.store.path}' holds none of it; leave --report-only out")
+        return True
+    missing = table.missing()
+    if missing:
+        each = table.step_seconds()
+        done = {cell: table.steps_done(cell) for cell in missing}
+        left = sum((cell.steps - done[cell]) * each[cell.row] for cell in missing)
+        console.print(
+            f"{len(missing)} of {len(table.cells())} trainings are missing: about "
+            f"{spelled(left / options.jobs)} with {options.jobs} at once, if they have a core "
+            f"each. Journals: {table.out}/runs/*/metrics.jsonl",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if options.estimate_only:
+        return False
+    with step_bar(
+        sum(cell.steps for cell in missing),
+        lambda: sum(map(table.steps_done, missing)),
+        console,
+    ):
+        for record in table.run(options.jobs):
+            console.print(f"{record['row']}, seed {record['seed']}: done", highlight=False)
+    return True
+
+
+def show(written: list[Path]) -> None:
+    """The table as it is written, and where."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.print(Markdown(written[0].read_text(encoding="utf-8")))
+    console.print("Written: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)

@@ -1,0 +1,125 @@
+"""A table of few long trainings, each in a run folder of its own, so that all of them can go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wordwave.experiments.parallel import run_missing
+from wordwave.experiments.store import Record, Store
+from wordwave.files import write_text
+from wordwave.plain import to_plain
+
+if TYPE_CHECKING:
+    from wordwave.training.loop import Training
+
+KEY = ("row", "seed", "config")
+TIMED_STEPS = 6
+
+
+@dataclass(frozen=True)
+class LongCell:
+    """One training."""
+
+    row: str
+    seed: int
+    config: Any
+    """Of its task, with `training.max_steps`."""
+
+    @property
+    def name(self) -> str:
+        """Of its run folder."""
+        return f"{self.row.lower().replace(' + ', '-')}-{self.steps}-{self.seed}"
+
+    @property
+    def steps(self) -> int:
+        steps: int = self.config.training.max_steps
+        return steps
+
+    def key(self) -> Record:
+        return {"row": self.row, "seed": self.seed, "config": to_plain(self.config)}
+
+
+@dataclass(frozen=True)
+class LongTable(ABC):
+    """What is run and where.
+
+    Args:
+        out: gets the records, the run folders, the table and its picture.
+    """
+
+    out: Path
+
+    @abstractmethod
+    def cells(self) -> list[LongCell]:
+        """All trainings, each once."""
+
+    @abstractmethod
+    def train(self, cell: LongCell) -> Record:
+        """Train in the cell's run folder, from where it was, and make its record."""
+
+    @abstractmethod
+    def trainings(self) -> Mapping[str, Training]:
+        """A training of each row to begin and throw away, to see how long a step takes."""
+
+    @property
+    def store(self) -> Store:
+        return Store(self.out / "records.jsonl", KEY)
+
+    def folder(self, cell: LongCell) -> Path:
+        return self.out / "runs" / cell.name
+
+    def run(self, n_jobs: int = 1) -> Iterator[Record]:
+        """Run what is missing, one thread each; a record for each training as it ends."""
+        yield from run_missing(
+            self.cells(), self.train, self.store, key=LongCell.key, n_jobs=n_jobs
+        )
+
+    def missing(self) -> list[LongCell]:
+        """The trainings that have no record yet."""
+        done = self.store.done()
+        return [cell for cell in self.cells() if self.store.key_of(cell.key()) not in done]
+
+    def records(self) -> list[Record]:
+        """What is there of these trainings."""
+        wanted = {self.store.key_of(cell.key()) for cell in self.cells()}
+        return [r for r in self.store.records() if self.store.key_of(r) in wanted]
+
+    def steps_done(self, cell: LongCell) -> int:
+        """The step of a training at its last look at dev."""
+        from wordwave.training.journal import read_journal
+
+        journal = read_journal(self.folder(cell) / "metrics.jsonl")
+        return int(journal[-1]["step"]) if journal else 0
+
+    def step_seconds(self) -> dict[str, float]:
+        """CPU seconds of a step of each row, measured once, in turns, and kept."""
+        path = self.out / "timing.json"
+        if not path.exists():
+            write_text(path, json.dumps(timed(self.trainings()), indent=2) + "\n")
+        seconds: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+        return seconds
+
+
+def timed(trainings: Mapping[str, Training]) -> dict[str, float]:
+    """CPU seconds of a step of each training: the median of some, taken in turns."""
+    from statistics import median
+
+    import torch
+
+    from wordwave.training.task import Step
+
+    torch.set_num_threads(1)
+    running = {row: training.run() for row, training in trainings.items()}
+    seconds: dict[str, list[float]] = {row: [] for row in running}
+    for _ in range(TIMED_STEPS):
+        for row, reports in running.items():
+            start = time.process_time()
+            if isinstance(next(reports, None), Step):
+                seconds[row].append(time.process_time() - start)
+    return {row: median(found) for row, found in seconds.items()}

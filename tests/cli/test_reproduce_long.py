@@ -1,0 +1,85 @@
+"""`wordwave reproduce table5` and `table6` in small."""
+
+import json
+
+import pytest
+
+from wordwave.cli import main
+from wordwave.experiments import table5
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["wordwave", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        return code, capsys.readouterr()
+
+    return run
+
+
+SMALL = {
+    "dim": 8, "n_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward_dim": 8,
+    "bpe_size": 300, "words": "spaced", "max_length": 20, "batch_size": 100, "accumulate": 1,
+    "judge_every": 1, "judge_bleu": 2, "max_steps": 2,
+}  # fmt: skip
+
+
+def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
+    from wordwave.data.parallel_text import Pairs, ParallelParts
+    from wordwave.tasks import translate_config
+
+    texts = [f"{'ab' * (i % 3 + 1)} cd {i % 7}" for i in range(20)]
+    parts = ParallelParts(*[Pairs(texts, texts)] * 3)
+    monkeypatch.setattr(translate_config, "load_named", lambda *_: parts)
+    monkeypatch.setattr(table5, "CPU", SMALL)
+    words = ["reproduce", "table5", "--rows", "aed", "complex-order", "--jobs", "1"]
+    words += ["--data", "built-in", "--out", tmp_path]
+    code, said = run(*words, "--report-only")
+    assert code == 2 and "leave --report-only out" in said.err
+    code, said = run(*words, "--estimate-only")
+    assert code == 0 and "2 of 2 trainings are missing: about" in said.out
+    assert not (tmp_path / "records.jsonl").exists()
+    code, said = run(*words)
+    assert code == 0 and "complex-order" in said.out and "table5.md" in said.out
+    rows = [json.loads(line)["row"] for line in (tmp_path / "records.jsonl").open()]
+    assert rows == ["AED", "complex-order"]
+    code, said = run(*words)
+    assert code == 0 and "missing" not in said.out
+
+
+def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    from wordwave.experiments import table6
+
+    path = tmp_path / "text.txt"
+    path.write_text("the quick brown fox jumps over the lazy dog. " * 60)
+    recipes = table6.row_configs()
+
+    def small(size):
+        return {
+            row: replace(
+                config,
+                data=replace(config.data, judge_on=50, score_on=50),
+                model=replace(config.model, dim=8, n_layers=1, feed_forward_dim=8, n_heads=2),
+                training=replace(config.training, batch_size=2, judge_every=1),
+            )
+            for row, config in recipes.items()
+        }
+
+    monkeypatch.setattr(table6, "row_configs", small)
+    words = ["reproduce", "table6", "--data", path, "--steps", "2", "--seeds", "1"]
+    words += ["--budgets", "updates", "--jobs", "1", "--out", tmp_path / "out"]
+    code, said = run(*words)
+    assert code == 0 and "At equal updates" in said.out and "table6.png" in said.out
+
+
+@pytest.mark.parametrize("flag", ["--steps", "--jobs", "--seeds"])
+def test_numbers_below_one_are_refused(run, flag):
+    code, said = run("reproduce", "table6", flag, "0")
+    assert code == 2 and f"{flag[2:]} must be at least 1, got 0" in said.err
