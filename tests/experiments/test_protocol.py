@@ -80,7 +80,7 @@ def test_a_recipe_for_a_data_set_counts_more(tiny_recipes):
     (tiny_recipes / "fasttext-cr.yaml").write_text("training: {epochs: 7}\n")
     protocol = Protocol(folder=tiny_recipes)
     assert protocol.config(WAVES).training.epochs == 7
-    assert protocol.config(replace(WAVES, dataset="mr")).training.epochs == 2
+    assert protocol.config(replace(WAVES, dataset="trec")).training.epochs == 2
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -161,13 +161,32 @@ def test_a_wider_model_keeps_its_pretrained_vectors(tiny_home, tiny_recipes, tmp
 
 def test_searches_are_one_for_each_embedding_and_data_set():
     cells = table2_cells(datasets=["cr", "trec"], encoders=["cnn"], folds=2, seeds=2)
-    wanted = searched_cells(cells)
+    wanted = searched_cells(cells, SearchTerms(5))
     kinds = {"none", "pe", "tpe", "complex-vanilla", "complex-order"}
     assert {(c.dataset, c.embedding) for c in wanted} == {
         (d, k) for d in ("cr", "trec") for k in kinds
     }
     matched = [Cell("cr", "cnn", "none", "matched")]
-    assert [c.embedding for c in searched_cells(matched)] == ["none", "complex-order"]
+    wanted = searched_cells(matched, SearchTerms(5))
+    assert [c.embedding for c in wanted] == ["none", "complex-order"]
+    on_trec = searched_cells(cells, SearchTerms(5, on="trec"))
+    assert {(c.dataset, c.embedding) for c in on_trec} == {("trec", k) for k in kinds}
+
+
+def test_one_search_may_serve_all_data_sets(tmp_path, tiny_recipes):
+    protocol = Protocol(search=SearchTerms(5, on="trec"), folder=tiny_recipes)
+    store = Store(tmp_path / "records.jsonl", KEY)
+    searched = replace(WAVES, dataset="trec")
+    store.append({**search_key(protocol, searched), "chosen": {"training": {"batch_size": 64}}})
+    found = replace(protocol, chosen=chosen_in(store, protocol, [searched]))
+    assert found.config(WAVES).training.batch_size == 64
+    with pytest.raises(ValueError, match="none on trec"):
+        found.config(replace(WAVES, embedding="none"))
+
+
+def test_large_sets_are_read_less_often():
+    epochs = {d: Protocol().config(Cell(d, "cnn", "tpe")).training.epochs for d in DATASETS}
+    assert epochs == {"mr": 6, "subj": 6, "cr": 10, "mpqa": 6, "sst2": 2, "trec": 10}
 
 
 def test_what_a_search_chose_counts_more_than_the_recipe(tmp_path, tiny_recipes):

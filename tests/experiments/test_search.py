@@ -124,6 +124,17 @@ def test_a_search_that_goes_on_draws_what_an_undisturbed_one_draws(tmp_path):
     assert drawn(other) != first
 
 
+def test_the_first_trial_has_the_given_settings_if_the_pool_holds_them(tmp_path, few):
+    few(Setting("training", "batch_size", (16, 32, 64)), Setting("model", "dim", (2, 4)))
+    search = search_in(tmp_path / "held", 2, batch_size=16)
+    work(search)
+    first, second = drawn(search)
+    assert first == {"batch_size": 16, "dim": 4} != second
+    other = search_in(tmp_path / "other", 1, batch_size=17)
+    work(other)
+    assert drawn(other)[0]["batch_size"] in (16, 32, 64)
+
+
 def test_what_a_living_worker_holds_is_left_to_it(tmp_path):
     search = search_in(tmp_path, 2)
     shared, space = search.open(), space_of(search.varied)

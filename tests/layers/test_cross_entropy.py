@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+
 from wordwave.layers import cross_entropy
 from wordwave.layers.cross_entropy import linear_cross_entropy
 

@@ -52,8 +52,11 @@ class ReproduceOptions:
     search_trials: int = 0
     """Search the settings of each row with so many trials on fold 0's dev part; 0: recipes as they
     are."""
-    search_pool: PoolName = "paper"
+    search_pool: PoolName = "narrow"
     """What a search varies; see wordwave search."""
+    search_on: DataName | None = None
+    """One data set to search on, whose settings then serve on all; by default each has its own
+    search."""
     recipes: Path | None = None
     """A folder with ENCODER.yaml, or ENCODER-DATASET.yaml, for each encoder."""
     rounds: int = 5
@@ -124,7 +127,7 @@ def protocol_of(options: ReproduceOptions) -> Protocol:
 
     search = None
     if options.search_trials:
-        search = SearchTerms(options.search_trials, options.search_pool)
+        search = SearchTerms(options.search_trials, options.search_pool, options.search_on)
     budget: Literal["quick", "full"] = "quick" if options.quick else "full"
     return Protocol(budget, search, {}, options.recipes)
 

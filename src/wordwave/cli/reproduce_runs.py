@@ -11,7 +11,7 @@ from wordwave.cli.progress import spelled
 from wordwave.cli.reproduce import ReproduceOptions, cells_of
 from wordwave.experiments.anchors import check_installed
 from wordwave.experiments.cell_run import CellRun
-from wordwave.experiments.chosen import chosen_in, search_of, search_record, searched_cells
+from wordwave.experiments.chosen import SearchRun, chosen_in, searched_cells
 from wordwave.experiments.epoch_timing import Timing, timing_kinds
 from wordwave.experiments.estimate import Estimate
 from wordwave.experiments.parallel import run_missing
@@ -96,32 +96,37 @@ def searched(
         import optuna  # noqa: F401
     except ModuleNotFoundError:
         raise ValueError("searches need optuna: pip install 'wordwave[search]'") from None
-    from wordwave.experiments.search import run_workers
-
     assert protocol.search is not None
-    wanted = searched_cells(cells)
+    wanted = searched_cells(cells, protocol.search)
     chosen = chosen_in(store, protocol, wanted)
     missing = [c for c in wanted if (c.dataset, c.encoder, c.embedding) not in chosen]
     if missing:
+        search = SearchRun(protocol, options.folder / "searches")
         estimate = Estimate(protocol.unsearched(), store.records())
-        seconds = [protocol.search.trials * estimate.seconds(cell) for cell in missing]
+        seconds = {
+            store.key_of(search.key(cell)): protocol.search.trials * estimate.seconds(cell)
+            for cell in missing
+        }
+        total = sum(seconds.values())
         console.print(
             f"{len(missing)} searches of {protocol.search.trials} trials are missing: at most "
-            f"about {spelled(sum(seconds) / options.jobs)}.",
+            f"about {spelled(total / options.jobs)}.",
             highlight=False,
         )
         if options.estimate_only:
             raise ValueError("the trainings can be estimated after the searches they go by")
-        with bar("searches", sum(seconds), len(missing), console) as advance:
-            for cell, expected in zip(missing, seconds, strict=True):
-                plan = search_of(protocol, cell, options.folder / "searches")
-                shared = plan.open()
-                n_missing = plan.total - len(shared.finished())
-                if n_missing > 0:
-                    for _ in run_workers(plan, min(options.jobs, n_missing)):
-                        pass
-                store.append(search_record(protocol, cell, plan))
-                advance(expected)
+        results = run_missing(
+            missing,
+            search,
+            store,
+            key=search.key,
+            n_jobs=options.jobs,
+            backend=options.backend,
+            address=options.address,
+        )
+        with bar("searches", total, len(missing), console) as advance:
+            for record in results:
+                advance(seconds.get(store.key_of(record), 0.0))
     return replace(protocol, chosen=chosen_in(store, protocol, wanted))
 
 

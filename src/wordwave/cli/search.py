@@ -29,16 +29,17 @@ class SearchOptions(ClassifyConfig):
     """Search for good settings: trials draw some from a pool and are judged on dev examples.
 
     No trial sees the test part. The same command goes on where it stopped, or joins in where it
-    runs; more --trials add to those that are there. The settings below that the pool varies do not
-    count.
+    runs; more --trials add to those that are there. Of the settings below, those that the pool
+    varies are those of the first trial.
     """
 
     config: str | None = None
     """A YAML file with any of the settings below (the config.yaml of a run is one), or a recipe
     that comes along: fasttext, cnn, lstm, transformer. Flags count more."""
     pool: PoolName = "wide"
-    """paper: batch size, learning rate, weight decay, hidden units and filters of the paper; wide:
-    more values, also of dropout, read-out and whatever else the encoder and embedding use."""
+    """paper: batch size, learning rate, weight decay, hidden units and filters of the paper;
+    narrow: learning rate, dropout and word dropout; wide: more values, also of the read-out and
+    whatever else the encoder and embedding use."""
     trials: int = 20
     """How many trials the study shall have, all commands and processes together."""
     jobs: int = 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wordwave.experiments.protocol import Cell, Protocol, parts_of
+from wordwave.experiments.protocol import Cell, Protocol, SearchTerms, parts_of
 from wordwave.experiments.provenance import commit, versions
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ Place = tuple[str, str, str]
 """Data set, encoder and embedding."""
 
 
-def searched_cells(cells: Iterable[Cell]) -> list[Cell]:
+def searched_cells(cells: Iterable[Cell], terms: SearchTerms) -> list[Cell]:
     """One for each search that the cells need; variants go by the settings of their embedding."""
-    places = {place: None for cell in cells if not cell.is_anchor for place in _needed(cell)}
-    return [Cell(*place) for place in places]
+    needed = (own for cell in cells if not cell.is_anchor for own in _needed(cell))
+    return [Cell(*place) for place in dict.fromkeys(map(terms.place, needed))]
 
 
-def _needed(cell: Cell) -> Iterator[Place]:
-    yield cell.dataset, cell.encoder, cell.embedding
+def _needed(cell: Cell) -> Iterator[Cell]:
+    yield cell
     if cell.variant == "matched":  # it is made as large as this one
-        yield cell.dataset, cell.encoder, "complex-order"
+        yield replace(cell, embedding="complex-order")
 
 
 def search_key(protocol: Protocol, cell: Cell) -> Record:
@@ -46,6 +46,27 @@ def chosen_in(store: Store, protocol: Protocol, cells: Iterable[Cell]) -> dict[P
     return chosen
 
 
+@dataclass(frozen=True)
+class SearchRun:
+    """What a worker is given: makes the whole search for any cell, and its record."""
+
+    protocol: Protocol
+    folder: Path
+
+    def key(self, cell: Cell) -> Record:
+        return search_key(self.protocol, cell)
+
+    def __call__(self, cell: Cell) -> Record:
+        import torch
+
+        from wordwave.experiments.search import work
+
+        torch.set_num_threads(1)
+        search = search_of(self.protocol, cell, self.folder)
+        work(search)
+        return search_record(self.protocol, cell, search)
+
+
 def search_of(protocol: Protocol, cell: Cell, folder: Path) -> Search:
     """The search for a cell's settings; it is given no test part."""
     from wordwave.experiments.search import Search
@@ -56,7 +77,7 @@ def search_of(protocol: Protocol, cell: Cell, folder: Path) -> Search:
     name = f"{cell.dataset}-{cell.encoder}-{cell.embedding}"
     if protocol.budget == "quick":
         name += "-quick"
-    place = folder / f"{name}-{protocol.search.pool}"
+    place = folder / f"{name}-{protocol.search.pool}"  # more trials add to those that are there
     return Search(config, protocol.search.pool, parts, place, protocol.search.trials)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from wordwave.tasks.config import ClassifyConfig
 
-PoolName = Literal["paper", "wide"]
+PoolName = Literal["paper", "narrow", "wide"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,11 @@ POOLS: dict[PoolName, tuple[Setting, ...]] = {
         Setting("model", "hidden_dim", (120, 128)),
         Setting("model", "n_filters", (64, 128), _encoder("cnn")),
     ),
+    "narrow": (
+        Setting("training", "learning_rate", (3e-4, 5e-4, 1e-3, 2e-3)),
+        Setting("training", "word_dropout", (0.0, 0.1)),
+        Setting("model", "dropout", (0.1, 0.3, 0.5)),
+    ),
     "wide": (
         Setting("training", "batch_size", (32, 64, 128)),
         Setting("training", "learning_rate", Range(1e-4, 1e-2, log=True)),
@@ -81,12 +86,27 @@ POOLS: dict[PoolName, tuple[Setting, ...]] = {
         Setting("text", "vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
     ),
 }
-"""`paper` is the same for every embedding; `wide` also has what only some of them know."""
+"""`paper` and `narrow` are the same for every embedding; `wide` also has what only some know."""
 
 
 def varied(pool: PoolName, config: ClassifyConfig) -> tuple[Setting, ...]:
     """The settings of a pool that a config's encoder, embedding and vectors use."""
     return tuple(setting for setting in POOLS[pool] if setting.is_used(config))
+
+
+def given(settings: Sequence[Setting], config: ClassifyConfig) -> dict[str, Any] | None:
+    """The values that a config itself has, `None` if the pool lacks one of them."""
+    values = {}
+    for setting in settings:
+        value = getattr(getattr(config, setting.part), setting.name)
+        if isinstance(setting.values, Range):
+            is_there = setting.values.low <= value <= setting.values.high
+        else:
+            is_there = value in setting.values
+        if not is_there:
+            return None
+        values[setting.name] = value
+    return values
 
 
 def n_combinations(settings: Sequence[Setting]) -> int | None:

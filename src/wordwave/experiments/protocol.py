@@ -41,6 +41,8 @@ SENTENCES = "sst2-sentences"
 """SST-2 with the 6,920 whole sentences to learn from in the place of the 67,349 phrases."""
 WITH_FOLDS = ("mr", "subj", "cr", "mpqa")
 EMBEDDINGS = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
+SHARE_OF_EPOCHS = {"mr": 0.6, "subj": 0.6, "mpqa": 0.6, "sst2": 0.2}
+"""Larger sets are read less often, the same for every row: 600 to 2,700 updates with a CNN."""
 QUICK_EPOCHS = {"fasttext": 6, "cnn": 3, "lstm": 2, "transformer": 2}
 
 Rows = Literal["paper", "matched", "anchors"]
@@ -87,7 +89,13 @@ class SearchTerms:
     """How the settings of every encoder and embedding are searched for."""
 
     trials: int
-    pool: PoolName = "paper"
+    pool: PoolName = "narrow"
+    on: str | None = None
+    """The data set that all others take their settings from; `None`: each has its own search."""
+
+    def place(self, cell: Cell) -> tuple[str, str, str]:
+        """Data set, encoder and embedding of the search that a cell goes by."""
+        return self.on or cell.dataset, cell.encoder, cell.embedding
 
 
 @dataclass(frozen=True)
@@ -150,9 +158,10 @@ class Protocol:
         given = {part: dict(values) for part, values in self._recipe(cell).items()}
         model, training = given.setdefault("model", {}), given.setdefault("training", {})
         if self.search is not None:
-            found = self.chosen.get((cell.dataset, cell.encoder, cell.embedding))
+            place = self.search.place(cell)
+            found = self.chosen.get(place)
             if found is None:
-                what = f"{cell.encoder} with {cell.embedding} on {cell.dataset}"
+                what = f"{cell.encoder} with {cell.embedding} on {place[0]}"
                 raise ValueError(f"there is no search of {self.search.trials} trials for {what}")
             for part, values in found.items():
                 given.setdefault(part, {}).update(values)
@@ -166,10 +175,18 @@ class Protocol:
     def _recipe(self, cell: Cell) -> dict[str, Any]:
         """The same for every embedding."""
         folder = self.folder or recipes.FOLDER
-        for name in (f"{cell.encoder}-{cell.dataset}", cell.encoder):
-            if (folder / f"{name}.yaml").is_file():
-                return read_yaml(folder / f"{name}.yaml")
-        raise ValueError(f"'{folder}' must hold a recipe {cell.encoder}.yaml, there is none")
+        own, general = (
+            folder / f"{name}.yaml" for name in (f"{cell.encoder}-{cell.dataset}", cell.encoder)
+        )
+        if own.is_file():
+            return read_yaml(own)
+        if not general.is_file():
+            raise ValueError(f"'{folder}' must hold a recipe {general.name}, there is none")
+        recipe = read_yaml(general)
+        if cell.dataset in SHARE_OF_EPOCHS and "epochs" in recipe.get("training", {}):
+            epochs = round(SHARE_OF_EPOCHS[cell.dataset] * recipe["training"]["epochs"])
+            recipe["training"]["epochs"] = max(epochs, 1)
+        return recipe
 
 
 def parts_of(dataset: str, fold: int = 0) -> Parts:

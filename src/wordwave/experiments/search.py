@@ -1,5 +1,8 @@
 """Search for good settings: each trial draws some from a pool, trains, and is judged on dev.
 
+The first trial has the settings that were given, if the pool holds them, so that what a search
+chooses is never worse by dev than what it began with.
+
 The test part has no part in it: a search refuses to be given one.
 """
 
@@ -18,7 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordwave.data.splits import Parts
-from wordwave.experiments.pools import PoolName, Range, Setting, n_combinations, varied, with_values
+from wordwave.experiments.pools import (
+    PoolName,
+    Range,
+    Setting,
+    given,
+    n_combinations,
+    varied,
+    with_values,
+)
 from wordwave.experiments.study import SharedStudy, alive
 from wordwave.plain import to_plain
 from wordwave.tasks.config import ClassifyConfig
@@ -35,7 +46,7 @@ class Search:
     """What is searched for, by what, and where it is kept.
 
     Args:
-        config: all settings; those that the pool varies do not count.
+        config: all settings; of those that the pool varies, where the search begins.
         pool: what is varied.
         parts: examples to learn from and to judge by, none to test on.
         folder: holds the study.
@@ -113,9 +124,10 @@ def work(search: Search) -> None:
     from optuna.trial import TrialState
 
     shared, space = search.open(), space_of(search.varied)
+    first = given(search.varied, search.config)
     with alive(search.folder) as worker:
         while len(shared.finished()) < search.total:
-            trial = shared.claim(space, search.total, worker)
+            trial = shared.claim(space, search.total, worker, first)
             if trial is None:  # others are at the last ones; should they die, these are free again
                 time.sleep(_PAUSE)
                 continue

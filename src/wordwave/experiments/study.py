@@ -2,7 +2,8 @@
 
 A search of n trials has the slots 0 … n − 1. A worker claims the lowest slot that no finished trial
 and no living worker holds, so that all of them together make n trials, and what a killed one held
-is done again. What is drawn for a slot depends on the seed, the slot and the trials that are known.
+is done again. What is drawn for a slot depends on the seed, the slot and the trials that are known;
+slot 0 may be given.
 """
 
 from __future__ import annotations
@@ -86,13 +87,16 @@ class SharedStudy:
         ended = [trial for trial in self.finished() if trial.state.name == "COMPLETE"]
         return sorted(ended, key=lambda trial: -(trial.value or 0.0))
 
-    def claim(self, space: dict[str, Any], n: int, worker: str) -> Trial | None:
+    def claim(
+        self, space: dict[str, Any], n: int, worker: str, first: dict[str, Any] | None = None
+    ) -> Trial | None:
         """A new trial with its values drawn, `None` while there is no free slot.
 
         Args:
             space: optuna's distribution of each setting.
             n: number of slots.
             worker: what `alive` gave.
+            first: the values of slot 0, drawn as others are if `None`.
         """
         import optuna
         from numpy.random import SeedSequence
@@ -105,6 +109,8 @@ class SharedStudy:
             seed = int(SeedSequence((self.seed, slot)).generate_state(1)[0])
             # The constant liar keeps workers from all trying the same promising spot at once.
             self.study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+            if slot == 0 and first is not None:
+                self.study.enqueue_trial(first)
             trial = self._ask(space, random.Random(seed))
             trial.set_user_attr("worker", worker)
             trial.set_user_attr("slot", slot)

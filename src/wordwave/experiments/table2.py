@@ -102,9 +102,11 @@ def notes_on(summary: Summary, protocol: Protocol) -> list[str]:
     if protocol.search is None:
         notes.append("Settings: the recipes as they are, the same for every embedding; no search.")
     else:
+        terms = protocol.search
+        where = f"on {terms.on}, for all data sets" if terms.on else "on each data set's fold 0"
         notes.append(
-            f"Settings: the best of {protocol.search.trials} trials for each row, pool "
-            f"“{protocol.search.pool}”, by dev accuracy on fold 0; fixed for all folds and seeds."
+            f"Settings: the best of {terms.trials} trials for each row, pool “{terms.pool}”, by "
+            f"dev accuracy {where}; fixed for all folds and seeds."
         )
     if protocol.budget == "quick":
         notes.append(
