@@ -5,10 +5,10 @@ import json
 import pytest
 
 from wordwave.cli.evaluate_lm import evaluate_lm
-from wordwave.cli.train_lm import read_lm_config
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
-from wordwave.recipes import FOLDER
+from wordwave.recipes import FOLDER, read_recipe
+from wordwave.tasks.lm_config import LmConfig
 
 TINY = ("--dim", "8", "--n-heads", "2", "--n-layers", "2", "--feed-forward-dim", "16")
 TINY += ("--segment-length", "16", "--memory-length", "16", "--evaluation-memory", "20")
@@ -120,7 +120,7 @@ def test_bad_runs_and_choices_are_one_line(cli, run, trained, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in FOLDER.glob("lm-*.yaml")))
 def test_every_recipe_is_a_config_of_the_size_it_says(name):
-    config = read_lm_config(name)
+    config = read_recipe(name, LmConfig)
     n = count_parameters(TransformerXL(config.model, 28))
     told = (FOLDER / f"{name}.yaml").read_text()
     assert f"{n:,} parameters" in told or (f"{n / 1e6:.1f} million" in " ".join(told.split()))

@@ -20,7 +20,7 @@ def test_every_recipe_that_comes_along_is_read(path):
 
 
 def test_an_unknown_recipe_names_the_known_ones():
-    with pytest.raises(ValueError, match="no recipe 'cnm'; there are: cnn, fasttext"):
+    with pytest.raises(ValueError, match="no recipe 'cnm' for classify; there are: cnn, fasttext"):
         read_recipe("cnm")
 
 

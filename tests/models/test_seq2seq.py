@@ -9,7 +9,8 @@ from wordwave.models.decode import Recomputed
 from wordwave.models.translation import translation_model
 from wordwave.models.translation_config import TranslationModelConfig
 from wordwave.models.words import END, START
-from wordwave.recipes.translation import RECIPES, read_translation_recipe
+from wordwave.recipes import read_recipe, recipe_names
+from wordwave.tasks.translate_config import TranslateConfig
 
 V = 12
 KINDS = [
@@ -123,13 +124,13 @@ def test_what_makes_no_sense_is_refused(options, said):
 
 def test_recipes_come_in_pairs_of_as_many_parameters():
     n = {}
-    for name in RECIPES:
+    for name in recipe_names(TranslateConfig):
         with torch.device("meta"):
-            model = translation_model(read_translation_recipe(name).model, 10_004)
+            model = translation_model(read_recipe(name, TranslateConfig).model, 10_004)
         n[name.removeprefix("translate-")] = count_parameters(model)
     assert n["tiny-real"] == 2_606_080
     for name in ("tiny-complex", "tiny-aed"):
         assert n[name] == pytest.approx(n["tiny-real"], rel=0.01)
     assert n["paper-complex"] == pytest.approx(n["paper-real"], rel=0.01)
-    with pytest.raises(ValueError, match=r"no recipe 'cnn'; there are: translate-paper-complex"):
-        read_translation_recipe("cnn")
+    with pytest.raises(ValueError, match=r"no recipe 'cnn' for translate; there are: translate-paper-complex"):
+        read_recipe("cnn", TranslateConfig)

@@ -94,7 +94,7 @@ def _settings(encoder: EncoderKind, options: CompareOptions, console: Console) -
     from wordwave.recipes import read_recipe
     from wordwave.tasks.classify import find_vectors
 
-    recipe = read_recipe(encoder, options.recipes)
+    recipe = read_recipe(encoder, folder=options.recipes)
     if options.vectors is not None:
         recipe = replace(recipe, text=replace(recipe.text, vectors=options.vectors))
     if recipe.text.vectors is None:

@@ -49,7 +49,7 @@ def evaluate(args: list[str], prog: str) -> None:
     options = tyro.cli(EvaluateOptions, prog=prog, args=args)
     from rich.console import Console
 
-    from wordwave.cli.train import AS_IT_IS
+    from wordwave.cli.options import AS_IT_IS
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.classify import class_numbers

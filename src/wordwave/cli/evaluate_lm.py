@@ -43,7 +43,7 @@ def evaluate_lm(args: list[str], prog: str) -> None:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     from rich.console import Console
 
-    from wordwave.cli.train_lm import AS_IT_IS
+    from wordwave.cli.options import AS_IT_IS
     from wordwave.files import write_text
     from wordwave.tasks.language_model import evaluate_language_model
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import tyro
 
 T = TypeVar("T")
+AS_IT_IS: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+"""How rich prints what is not ours to decorate: paths, words, labels."""
 
 
 def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:

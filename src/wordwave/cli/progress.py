@@ -1,42 +1,52 @@
-"""Progress bars: over results that arrive one by one, and over a training."""
+"""Progress bars: over results that arrive one by one, and over trainings."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wordwave.cli.options import AS_IT_IS
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from wordwave.training.task import Epoch, Step
 
 T = TypeVar("T")
+COUNT = "{task.completed:.0f}/{task.total:.0f}"
 
 
-def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterator[T]:
-    """The same results, with a bar that shows how many came and how long the rest will take."""
+def progress(unit: str, console: Console, *fields: str, **options: Any) -> Progress:
+    """A bar with what it counts before it, some fields after it, and times."""
     from rich.progress import (
         BarColumn,
-        MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
-    columns = (
+    return Progress(
         TextColumn(unit),
         BarColumn(),
-        MofNCompleteColumn(),
+        *map(TextColumn, fields),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        console=console,
+        **options,
     )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(unit, total=n)
+
+
+def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterator[T]:
+    """The same results, with a bar that shows how many came and how long the rest will take."""
+    with progress(unit, console, COUNT) as bar:
+        task = bar.add_task("", total=n)
         for result in results:
             bar.advance(task)
             yield result
@@ -45,25 +55,8 @@ def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterat
 @contextmanager
 def step_bar(total: int, done: Callable[[], int], console: Console) -> Iterator[None]:
     """A bar over the steps of trainings in other processes, which is asked for now and then."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("steps"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, speed_estimate_period=3600) as bar:
-        task, over = bar.add_task("steps", total=total, completed=done()), threading.Event()
+    with progress("steps", console, COUNT, speed_estimate_period=3600) as bar:
+        task, over = bar.add_task("", total=total, completed=done()), threading.Event()
 
         def look() -> None:
             while not over.wait(timeout=5.0):
@@ -79,60 +72,82 @@ def step_bar(total: int, done: Callable[[], int], console: Console) -> Iterator[
             bar.update(task, completed=done())
 
 
+@contextmanager
+def training_bar(epochs: int, console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
+    """A bar over the steps of a training, and a line for each epoch: what `Training.run` tells."""
+    from wordwave.training.task import Step
+
+    unit = "epoch {task.fields[epoch]}"
+    fields = "loss {task.fields[loss]:.4f}  {task.fields[speed]:,.0f} words/s"
+    with progress(unit, console, fields, transient=True) as bar:
+        task = bar.add_task("", total=None, epoch=f"1/{epochs}", loss=math.nan, speed=0.0)
+        pace = Pace()
+
+        def watch(report: Step | Epoch) -> None:
+            if isinstance(report, Step):
+                pace.count(report.n_words)
+                bar.update(task, total=report.n_steps, completed=report.step)
+                bar.update(task, loss=report.loss, speed=pace.speed)
+                return
+            scores = "".join(f"  dev {name} {value:.4f}" for name, value in report.scores.items())
+            best = "  best" if report.is_best else ""
+            console.print(
+                f"epoch {report.epoch:>3}  loss {report.loss:.4f}{scores}  "
+                f"{pace.speed:,.0f} words/s{best}",
+                **AS_IT_IS,
+            )
+            bar.update(task, epoch=f"{min(report.epoch + 1, epochs)}/{epochs}")
+            pace.restart()
+
+        yield watch
+
+
+@contextmanager
+def character_bar(console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
+    """The same for a language model: a line for each look at the valid part, in bits."""
+    from wordwave.training.task import Step
+
+    fields = "{task.fields[bits]:.3f} bits  {task.fields[speed]:,.0f} characters/s"
+    with progress("step", console, COUNT, fields, transient=True) as bar:
+        task = bar.add_task("", total=1, bits=math.nan, speed=0.0)
+        pace = Pace()
+
+        def watch(report: Step | Epoch) -> None:
+            bits = report.loss / math.log(2)
+            if isinstance(report, Step):
+                pace.count(report.n_words)
+                bar.update(task, total=report.n_steps, completed=report.step)
+                bar.update(task, bits=bits, speed=pace.speed)
+                return
+            said = f"step {report.step:>6}  training {bits:.4f} bits"
+            if report.scores:
+                said += f"  valid {-report.scores['minus_bpc']:.4f} bits per character"
+            best = "  best" if report.is_best else ""
+            console.print(f"{said}  {pace.speed:,.0f} characters/s{best}", **AS_IT_IS)
+            pace.restart()
+
+        yield watch
+
+
+class Pace:
+    """How many words a second."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.began, self.n = time.monotonic(), 0
+
+    def count(self, n: int) -> None:
+        self.n += n
+
+    @property
+    def speed(self) -> float:
+        return self.n / max(time.monotonic() - self.began, 1e-9)
+
+
 def spelled(seconds: float) -> str:
     """A time to wait, as people say it."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
-
-
-@contextmanager
-def training_bar(epochs: int, console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
-    """A bar over the steps of a training, and a line for each epoch: what `Training.run` tells."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from wordwave.training.task import Step
-
-    columns = (
-        TextColumn("epoch {task.fields[epoch]}"),
-        BarColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}  {task.fields[speed]:,.0f} words/s"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, epoch=f"1/{epochs}", loss=float("nan"), speed=0.0)
-        began, words, epoch = time.monotonic(), 0, 0
-
-        def watch(report: Step | Epoch) -> None:
-            nonlocal began, words, epoch
-            now = time.monotonic()
-            if isinstance(report, Step):
-                words += report.n_words
-                bar.update(
-                    task,
-                    total=report.n_steps,
-                    completed=report.step,
-                    loss=report.loss,
-                    speed=words / max(now - began, 1e-9),
-                )
-                return
-            epoch = report.epoch
-            scores = "".join(f"  dev {name} {value:.4f}" for name, value in report.scores.items())
-            best = "  best" if report.is_best else ""
-            console.print(
-                f"epoch {epoch:>3}  loss {report.loss:.4f}{scores}  "
-                f"{words / max(now - began, 1e-9):,.0f} words/s{best}",
-                highlight=False,
-            )
-            bar.update(task, epoch=f"{min(epoch + 1, epochs)}/{epochs}")
-            began, words = time.monotonic(), 0
-
-        yield watch

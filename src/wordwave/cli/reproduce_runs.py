@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wordwave.cli.progress import spelled
+from wordwave.cli.progress import progress, spelled
 from wordwave.cli.reproduce import ReproduceOptions, cells_of
 from wordwave.experiments.anchors import check_installed
 from wordwave.experiments.cell_run import CellRun
@@ -157,23 +157,8 @@ def measure(
 @contextmanager
 def bar(unit: str, total: float, n: int, console: Console) -> Iterator[Callable[[float], None]]:
     """A bar over estimated seconds, so that short and long trainings count as they should."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn(unit),
-        BarColumn(),
-        TextColumn("{task.fields[done]}/{task.fields[n]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, speed_estimate_period=3600) as shown:
+    count = "{task.fields[done]}/{task.fields[n]}"
+    with progress(unit, console, count, speed_estimate_period=3600) as shown:
         task = shown.add_task(unit, total=total, done=0, n=n)
         done = 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from wordwave.cli.options import parsed
-from wordwave.cli.train import defaults_from
+from wordwave.cli.training import defaults_from
 from wordwave.experiments.pools import PoolName
 from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.examples import load_examples
@@ -50,13 +50,9 @@ class SearchOptions(ClassifyConfig):
 
 def search(args: list[str], prog: str) -> None:
     """`wordwave search`"""
-    given = defaults_from(args)
+    default = SearchOptions(**defaults_from(args, ClassifyConfig, "classify"))
     options = parsed(
-        SearchOptions,
-        prog=prog,
-        args=args,
-        default=SearchOptions(given.data, given.text, given.model, given.training, given.config),
-        config=(tyro.conf.OmitArgPrefixes,),
+        SearchOptions, args, prog, default=default, config=(tyro.conf.OmitArgPrefixes,)
     )
     for name in ("trials", "jobs"):
         if getattr(options, name) < 1:
@@ -124,25 +120,9 @@ def run_search(plan: Search, jobs: int) -> None:
 @contextmanager
 def trials_bar(total: int, shared: SharedStudy, console: Console) -> Iterator[Callable[[], None]]:
     """A bar over the trials of a study, and what to call for it to look at them."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from wordwave.cli.progress import COUNT, progress
 
-    columns = (
-        TextColumn("trials"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("best dev accuracy {task.fields[best]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-    )
-    with Progress(*columns, console=console) as bar:
+    with progress("trials", console, COUNT, "best dev accuracy {task.fields[best]}") as bar:
         task = bar.add_task("", total=total, completed=len(shared.finished()), best="-")
 
         def look() -> None:

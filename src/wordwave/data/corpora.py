@@ -20,6 +20,8 @@ BUILT_IN = "python-help"
 """The help on Python's topics that comes with Python: about 460,000 characters of English."""
 MILLION = 1_000_000
 SHORTEST = 40
+SAMPLES, SAMPLE = 64, 4096
+"""A fingerprint looks at so many places of a part, and at so many symbols there."""
 """Characters of a text of which each part has two."""
 
 
@@ -70,6 +72,15 @@ class TextParts(NamedTuple):
     train: Text
     valid: Text
     test: Text
+
+    def fingerprint(self) -> str:
+        """Differs where sizes or samples differ: a text may be too large to read it all."""
+        digest = hashlib.sha256()
+        for part in self:
+            digest.update(f"{len(part)}:".encode())
+            for start in range(0, len(part), max(len(part) // SAMPLES, 1)):
+                digest.update(part.symbols[start : start + SAMPLE].tobytes())
+        return digest.hexdigest()[:16]
 
 
 def load_text(data: str, unit: Unit | None = None) -> tuple[TextParts, Unit]:

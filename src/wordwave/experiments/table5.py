@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wordwave.experiments.long_table import LongCell, LongTable
 from wordwave.models.config import EmbeddingKind
-from wordwave.recipes.translation import read_translation_recipe
+from wordwave.recipes import read_recipe
 from wordwave.tasks.translate_config import TranslateConfig
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Table5(LongTable):
     def config(self, row: str, seed: int = 0) -> TranslateConfig:
         """The settings of a row."""
         recipe, embedding = ROWS[row]
-        config = read_translation_recipe(recipe)
+        config = read_recipe(recipe, TranslateConfig)
         changes = {**(CPU if self.size == "cpu" else {}), **dict(self.changes)}
         if self.steps is not None:
             changes["max_steps"] = self.steps
@@ -110,15 +110,15 @@ class Table5(LongTable):
         import torch
 
         from wordwave.data.parallel_text import first_release_targets
-        from wordwave.tasks.run_folder import check_same, finished
-        from wordwave.tasks.translate import prepare, read_said, scored, train
+        from wordwave.tasks.run_folder import finished
+        from wordwave.tasks.translate import check_same_run, prepare, read_said, scored, train
         from wordwave.tasks.translate_config import load_pairs
         from wordwave.tasks.translator import Translator
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.folder(cell)
-        check_same(folder, "translate", cell.config)
+        check_same_run(cell.config, folder)
         result = finished(folder)
         if result is None:
             result = train(cell.config, prepare(cell.config, load_pairs(cell.config.data)), folder)

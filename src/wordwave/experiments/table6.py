@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from wordwave.experiments.long_table import LongCell, LongTable
-from wordwave.plain import from_plain, read_yaml
-from wordwave.recipes import FOLDER
+from wordwave.recipes import read_recipe
 from wordwave.tasks.lm_config import LmConfig
 
 if TYPE_CHECKING:
@@ -32,10 +31,7 @@ RECIPES = {
 def row_configs(size: Size = "small") -> dict[str, LmConfig]:
     """The settings of each row, all with as many parameters within a hundredth."""
     real_name, complex_name, wider = RECIPES[size]
-    real, waves = (
-        from_plain(LmConfig, read_yaml(FOLDER / f"{name}.yaml"), where=name)
-        for name in (real_name, complex_name)
-    )
+    real, waves = (read_recipe(name, LmConfig) for name in (real_name, complex_name))
     return {
         "transformer-xl": real,
         "transformer-xl + rope": replace(
@@ -106,13 +102,13 @@ class Table6(LongTable):
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
-        from wordwave.tasks.language_model import prepare, train
-        from wordwave.tasks.run_folder import check_same, finished
+        from wordwave.tasks.language_model import check_same_run, prepare, train
+        from wordwave.tasks.run_folder import finished
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.folder(cell)
-        check_same(folder, "lm", cell.config)
+        check_same_run(cell.config, folder)
         result = finished(folder) or train(cell.config, prepare(cell.config), folder)
         journal = read_journal(folder / "metrics.jsonl")
         curve = [

@@ -14,7 +14,7 @@ from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.tasks.lm_config import LmConfig
-from wordwave.tasks.run_folder import finish, train_saved
+from wordwave.tasks.run_folder import check_same, finish, train_saved
 from wordwave.tasks.streams import StreamTask
 from wordwave.tasks.writer import Writer
 from wordwave.training.loop import Training
@@ -35,9 +35,8 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """Differs where the text has another size or alphabet; a text may be too large to read."""
-        sizes = [len(part) for part in (self.parts.train, self.parts.valid, self.parts.test)]
-        return f"{sizes} characters, {len(self.writer.alphabet)} different"
+        """Of the text."""
+        return self.parts.fingerprint()
 
 
 def prepare(config: LmConfig) -> Prepared:
@@ -89,6 +88,11 @@ def train(
     return finish(writer, folder, _result(training, prepared, journal))
 
 
+def check_same_run(config: LmConfig, folder: Path) -> None:
+    """Refuse to go on with a run that was begun with other settings."""
+    check_same(folder, "lm", config)
+
+
 def evaluate_language_model(
     run: Path,
     file: Path | None = None,
@@ -127,6 +131,7 @@ def _result(
     score_on = writer.config.data.score_on
     valid, test = (_head(part, score_on) for part in (prepared.parts.valid, prepared.parts.test))
     return {
+        "examples": prepared.fingerprint,
         "judged_bpc": -progress.best_score,
         "judged_characters": len(prepared.task.valid or ()),
         "valid_bpc": writer.bits(valid).per_character,

@@ -16,7 +16,7 @@ from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
 from wordwave.tasks.pair_task import PairTask, SentencePairs, Weights
 from wordwave.tasks.pieces import Pieces, learn_pieces, texts_of
-from wordwave.tasks.run_folder import finish, train_saved
+from wordwave.tasks.run_folder import check_same, finish, train_saved
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.tasks.translation_scores import (
     TranslationScores,
@@ -144,6 +144,7 @@ def train(
         write_said(said, folder)
     result = {
         "test": test,
+        "examples": prepared.fingerprint,
         **{f"dev_{name}": value for name, value in task.figures(translator.model).items()},
         "averaged": averaged,
         "best_step": training.progress.best_step,
@@ -153,6 +154,11 @@ def train(
         "seconds": round(sum(r["seconds"] for r in journal), 1),
     }
     return finish(translator, folder, result)
+
+
+def check_same_run(config: TranslateConfig, folder: Path) -> None:
+    """Refuse to go on with a run that was begun with other settings."""
+    check_same(folder, "translate", config)
 
 
 def prefer_average(translator: Translator, task: PairTask) -> bool:

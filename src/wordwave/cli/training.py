@@ -1,0 +1,139 @@
+"""What `wordwave train …` does whatever is trained: settings, a run folder, a bar, figures."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tyro
+
+from wordwave.cli.options import AS_IT_IS, parsed
+from wordwave.plain import from_plain, read_yaml
+from wordwave.recipes import C, read_recipe
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wordwave.training.run import Watch
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where a training is kept and what it may use."""
+
+    config: str | None = None
+    """A YAML file with any of the settings below (the config.yaml of a run is one), or a recipe by
+    name. Flags count more."""
+    out: Path | None = None
+    """The run folder; by default one in runs/, named after data and model."""
+    save_every: float = 60.0
+    """Seconds between two saved states; Ctrl-C always saves one."""
+    threads: int = 1
+    """Threads of this process; more than one pays only for large models."""
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"threads must be at least 1, got {self.threads}")
+
+
+O = TypeVar("O", bound=RunOptions)  # noqa: E741
+
+
+def options_from(
+    args: Sequence[str], prog: str, options: type[O], config: type[C], task: str
+) -> tuple[O, C]:
+    """The options and the config among them: flags, then --config, then the usual values."""
+    default = options(**defaults_from(args, config, task))
+    given = parsed(options, args, prog, default=default, config=(tyro.conf.OmitArgPrefixes,))
+    return given, config(**{field.name: getattr(given, field.name) for field in fields(config)})
+
+
+def defaults_from(args: Sequence[str], config: type[C], task: str) -> dict[str, Any]:
+    """What the options are if no flag says otherwise, as far as --config says it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", nargs="?")  # without a value, tyro says what is missing
+    given = parser.parse_known_args(args)[0].config
+    if given is None:
+        return {}
+    found = read_config(given, config, task)
+    return {"config": given, **{f.name: getattr(found, f.name) for f in fields(found)}}
+
+
+def read_config(given: str, config: type[C], task: str) -> C:
+    """The settings in a YAML file, or in a recipe that comes along."""
+    path = Path(given)
+    if not path.is_file():
+        if path.suffix or len(path.parts) > 1:
+            raise ValueError(f"there is no config file '{path}'")
+        return read_recipe(given, config)
+    plain = {k: v for k, v in read_yaml(path).items() if k != "version"}
+    found = plain.pop("task", task)
+    if found != task:
+        raise ValueError(f"'{path}' is a config of {found!r}, wanted one of {task!r}")
+    return from_plain(config, plain, where=f"'{path}'")
+
+
+def carry_out(
+    options: RunOptions,
+    config: C,
+    folder: Path,
+    *,
+    task: Any,
+    load: Callable[[], Any],
+    prepare: Callable[[Any], Any],
+    bar: Callable[[Console], AbstractContextManager[Watch]],
+    show: Callable[[dict[str, Any], Path, Console], None],
+) -> None:
+    """Train in a run folder to the end, and show what came out of it.
+
+    Args:
+        task: the module of the task, with `check_same_run` and `train`.
+        load: gives the examples, which have a fingerprint.
+        prepare: makes of them what `train` wants.
+        bar: shows progress.
+        show: shows the figures of a finished run.
+    """
+    import torch
+    from rich.console import Console
+
+    from wordwave.tasks.run_folder import finished
+    from wordwave.training.loop import make_accelerator
+    from wordwave.training.run import Stopped
+
+    torch.set_num_threads(options.threads)
+    accelerator = make_accelerator()
+    console = Console(quiet=not accelerator.is_main_process)
+    task.check_same_run(config, folder)
+    result, examples = finished(folder), load()
+    if result is not None:
+        if result.get("examples") not in (None, examples.fingerprint()):
+            raise ValueError(
+                f"'{folder}' holds a finished run on other examples than its data has now: choose "
+                "another --out, or remove that folder"
+            )
+        console.print(f"{folder} is finished already.", **AS_IT_IS)
+        show(result, folder, console)
+        return
+    prepared = prepare(examples)
+    for note in prepared.notes:
+        console.print(note, **AS_IT_IS)
+    try:
+        with bar(console) as watch:
+            result = task.train(
+                config,
+                prepared,
+                folder,
+                accelerator=accelerator,
+                save_every=options.save_every,
+                watch=watch,
+            )
+    except Stopped:
+        raise Stopped(f"stopped and saved in '{folder}'; the same command goes on") from None
+    except OSError as problem:
+        raise OSError(f"{problem}; mend that, and the same command goes on") from problem
+    if accelerator.is_main_process:
+        show(result, folder, console)
