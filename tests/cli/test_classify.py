@@ -51,7 +51,7 @@ def test_training_says_what_it_found_what_it_wrote_and_what_to_do_next(trained):
 
 def test_evaluate_scores_the_dev_part_where_there_is_no_test_part(cli, trained):
     shown = cli.call("evaluate", trained.folder)
-    assert shown.code == 0 and "dev: 48 examples" in shown.out
+    assert shown.code == 0 and "dev (which chose the weights: optimistic): 48 examp" in shown.out
     assert "accuracy 1.0000, 95% interval" in shown.out and "macro-F1 1.0000" in shown.out
 
 
@@ -65,6 +65,8 @@ def test_evaluate_scores_a_file_and_shows_and_writes_who_was_taken_for_whom(cli,
     assert all(label in shown.out for _, label in rows[:3])  # brackets are no style
     figures = json.loads(file.read_text())
     assert figures["accuracy"] == 29 / 30 and figures["n"] == 30
+    assert "precision" in shown.out and "recall" in shown.out
+    assert sum(one["n"] for one in figures["classes"]) == 30
     named = dict(zip(figures["labels"], figures["confusion"], strict=True))
     assert named["[bold]x[/]"][figures["labels"].index('good "one"')] == 1
 

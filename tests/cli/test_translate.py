@@ -59,6 +59,28 @@ def test_the_same_command_again_is_finished_and_other_settings_are_refused(cli, 
     )
 
 
+def test_evaluate_scores_the_test_part_or_files(cli, files, run, tmp_path):
+    shown = cli.call("evaluate", run.folder, "--json", tmp_path / "scores.json")
+    assert shown.code == 0, shown.err
+    assert re.search(r"BLEU \d.*on 60 sentences, nrefs:1", shown.out) and "chrF" in shown.out
+    told = json.loads((run.folder / "result.json").read_text())["test"]
+    assert json.loads((tmp_path / "scores.json").read_text())["bleu"] == told["bleu"]
+    own = ("--source", write(tmp_path / "a", ["ab"] * 2), "--target", write(tmp_path / "b", ["AB"]))
+    cli.refusal(cli.call("evaluate", run.folder, *own), "ends after 1 lines", "goes on")
+    cli.refusal(cli.call("evaluate", run.folder, *own[:2]), "source and target go together")
+
+
+def test_a_finished_run_is_not_taken_for_one_on_other_pairs(cli, files, tmp_path):
+    folder = tmp_path / "run"
+    own = SimpleNamespace(
+        source=write(tmp_path / "own.en", files.source.read_text().splitlines()),
+        target=write(tmp_path / "own.de", files.target.read_text().splitlines()),
+    )
+    assert train(cli, own, folder).code == 0
+    write(own.target, ["changed", *own.target.read_text().splitlines()[1:]])
+    cli.refusal(train(cli, own, folder), "holds a finished run on other examples", "--out")
+
+
 def test_sentences_are_translated_in_their_order(cli, run, tmp_path):
     texts = ["ab cd, ok.", "", "gh", "☂ Ж 漢字", "ef " * 9]
     piped = cli.call("translate", run.folder, stdin="\n".join(texts).encode())
@@ -112,7 +134,7 @@ def test_mistakes_are_one_line(cli, run, files, trained, tmp_path):
     refusal(call(*base, "--target", tmp_path / "no.de"), "does not exist")
     refusal(call(*base), "source and target go together")
     refusal(call("train", "translate", "--data", "multi30"), "did you mean 'multi30k'?")
-    refusal(call("train", "translate", "--config", "tiny"), "no recipe 'tiny'; there are: ")
+    refusal(call("train", "translate", "--config", "tiny"), "no recipe 'tiny' for translate; there are: ")
     refusal(call("train", "translate", "--dim", "7"), "multiple of n_heads")
     other = trained.folder / "config.yaml"
     refusal(call("train", "translate", "--config", other), "is a config of 'classify'")

@@ -132,5 +132,5 @@ def test_recipes_come_in_pairs_of_as_many_parameters():
     for name in ("tiny-complex", "tiny-aed"):
         assert n[name] == pytest.approx(n["tiny-real"], rel=0.01)
     assert n["paper-complex"] == pytest.approx(n["paper-real"], rel=0.01)
-    with pytest.raises(ValueError, match=r"no recipe 'cnn' for translate; there are: translate-paper-complex"):
+    with pytest.raises(ValueError, match=r"no recipe 'cnn' for translate; there are: "):
         read_recipe("cnn", TranslateConfig)

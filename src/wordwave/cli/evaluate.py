@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from wordwave.cli.evaluate_lm import evaluate_lm
+from wordwave.cli.evaluate_translation import evaluate_translation
 from wordwave.tasks.config import IN_MEMORY
 from wordwave.tasks.kind import task_of
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from wordwave.data.tables import Examples
     from wordwave.tasks.classifier import TextClassifier
-    from wordwave.tasks.scores import Scores
 
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Score a trained model on labelled examples: accuracy, macro-F1, confusion matrix."""
+    """Score a trained model on labelled examples: accuracy, figures of each class, confusions.
+
+    A language model is scored in bits per character, a translation model by BLEU and chrF: evaluate
+    RUN --help says how.
+    """
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
@@ -38,18 +40,23 @@ class EvaluateOptions:
     """Write the figures here as well."""
 
 
+_OTHER_TASKS = {"lm": evaluate_lm, "translate": evaluate_translation}
+
+
 def evaluate(args: list[str], prog: str) -> None:
     """`wordwave evaluate`"""
     if len(args) > 1 and not args[0].startswith("-") and not args[1].startswith("-"):
         args = [args[0], "--data", *args[1:]]  # as `predict RUN FILE`
     folder = next((Path(a) for a in args if (Path(a) / "config.yaml").is_file()), None)
-    if folder is not None and task_of(folder) == "lm":
-        evaluate_lm(args, prog)
+    other = None if folder is None else _OTHER_TASKS.get(task_of(folder))
+    if other is not None:
+        other(args, prog)
         return
     options = tyro.cli(EvaluateOptions, prog=prog, args=args)
     from rich.console import Console
 
     from wordwave.cli.options import AS_IT_IS
+    from wordwave.cli.score_tables import class_table, confusion_table
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.classify import class_numbers
@@ -72,6 +79,7 @@ def evaluate(args: list[str], prog: str) -> None:
     if n_cut:
         longest = classifier.encoder.max_length
         console.print(f"{n_cut:,} of {scores.n:,} texts were cut to {longest} words", **AS_IT_IS)
+    console.print(class_table(scores))
     console.print(confusion_table(scores))
     if options.json is not None:
         write_text(options.json, json.dumps(scores.plain(), indent=2, ensure_ascii=False) + "\n")
@@ -90,23 +98,10 @@ def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
             parts = load_examples(data)
         except FileNotFoundError as problem:
             raise ValueError(f"{problem}; --data names other examples") from None
-        held = parts.dev if parts.test is None else parts.test
-        assert held is not None  # training cuts a dev part
-        return held
+        if parts.test is not None:
+            return parts.test
+        assert parts.dev is not None  # training cuts one
+        return replace(parts.dev, name=f"{parts.dev.name} (which chose the weights: optimistic)")
     return read_examples(
         options.data, text=options.text or data.text, label=options.label or data.label
     )
-
-
-def confusion_table(scores: Scores) -> Table:
-    """Rows are the true classes, columns the predicted ones."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title="true ↓ predicted →")
-    table.add_column("")
-    for label in scores.labels:
-        table.add_column(Text(label), justify="right")
-    for label, row in zip(scores.labels, scores.confusion, strict=True):
-        table.add_row(Text(label), *(f"{n:,}" if n else "·" for n in row))
-    return table

@@ -1,0 +1,71 @@
+"""`wordwave evaluate` of a translation model: BLEU and chrF."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+if TYPE_CHECKING:
+    from wordwave.data.parallel_text import Pairs
+    from wordwave.tasks.translate_config import TranslateConfig
+
+
+@dataclass(frozen=True)
+class EvaluateTranslationOptions:
+    """Translate sentences and compare with how people translated them: BLEU and chrF."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The folder of a run of train translate."""
+    source: Path | None = None
+    """Sentences, one a line, also .gz; by default the run's own test part."""
+    target: Path | None = None
+    """Their translations, line by line."""
+    beam: int = 5
+    """Translations followed up at once; 1 takes the likeliest piece each time."""
+    length_penalty: float = 1.0
+    """0 prefers short translations, more prefers long ones."""
+    json: Path | None = None
+    """Write the figures here as well."""
+
+    def __post_init__(self) -> None:
+        if (self.source is None) != (self.target is None):
+            raise ValueError("source and target go together: name both files, or none")
+
+
+def evaluate_translation(args: list[str], prog: str) -> None:
+    """`wordwave evaluate` of a run of train translate"""
+    from wordwave.cli.options import AS_IT_IS, parsed
+
+    options = parsed(EvaluateTranslationOptions, args, prog)
+    from rich.console import Console
+
+    from wordwave.cli.train_translate import figure_lines
+    from wordwave.files import write_text
+    from wordwave.tasks.translate import evaluate
+    from wordwave.tasks.translator import Search, Translator
+
+    search = Search(options.beam, length_penalty=options.length_penalty)
+    translator = Translator.load(options.run)
+    pairs = _pairs(options, translator.config)
+    scores = evaluate(translator, pairs, search).plain()
+    console = Console()
+    console.print("\n".join([f"{pairs.name}:", *figure_lines(scores)]), **AS_IT_IS)
+    if options.json is not None:
+        write_text(options.json, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+        console.print(f"Written: {options.json}", **AS_IT_IS)
+
+
+def _pairs(options: EvaluateTranslationOptions, config: TranslateConfig) -> Pairs:
+    from wordwave.data.parallel_text import read_pairs
+    from wordwave.tasks.translate_config import load_pairs
+
+    if options.source is not None and options.target is not None:
+        return read_pairs(options.source, options.target)
+    test = load_pairs(config.data).test
+    if test is None:
+        raise ValueError(f"'{options.run}' has no test part: name pairs by --source and --target")
+    return test
