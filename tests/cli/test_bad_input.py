@@ -246,7 +246,7 @@ def told_of(path, **changes):
         ("model.safetensors", with_text(""), "does not hold this model"),
         ("model.safetensors", os.remove, "holds no trained model yet: train it first"),
         ("config.yaml", replaced("dim: 16", "dim: 6"), "does not hold this model: size mismatch"),
-        ("config.yaml", replaced("task: classify", "task: translate"), "a run of 'translate'"),
+        ("config.yaml", replaced("task: classify", "task: sing"), "a run of 'sing'"),
         ("config.yaml", replaced("dim: 16", "dimm: 16"), "did you mean 'dim'?"),
         ("config.yaml", replaced("dim: 16", "dim: wide"), "model: dim must be int, got 'wide'"),
         ("config.yaml", replaced("dim: 16", "dim: -4"), "model: dim must be at least 1, got -4"),

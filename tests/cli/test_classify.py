@@ -1,5 +1,6 @@
 """train → evaluate → predict, as a user meets them."""
 
+import csv
 import gzip
 import json
 import os
@@ -69,6 +70,24 @@ def test_evaluate_scores_a_file_and_shows_and_writes_who_was_taken_for_whom(cli,
     assert sum(one["n"] for one in figures["classes"]) == 30
     named = dict(zip(figures["labels"], figures["confusion"], strict=True))
     assert named["[bold]x[/]"][figures["labels"].index('good "one"')] == 1
+
+
+def test_predictions_as_a_table_keep_all_other_columns(cli, trained, tmp_path):
+    given, out = tmp_path / "new.csv", tmp_path / "said.csv"
+    given.write_text('id,text,predicted\n7,"w1, yes",old\n8,"no ""no\n no",\n')
+    said = cli.call("predict", trained.folder, given, "--out", out)
+    assert said.code == 0 and said.out == "" and f"Written: {out}" in said.err
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["id"], r["text"], r["predicted"]) for r in rows] == [
+        ("7", "w1, yes", "old"),
+        ("8", 'no "no\n no', ""),
+    ]
+    assert [r["wordwave_predicted"] for r in rows] == ['good "one"', "[bold]x[/]"]
+    assert all(0.5 < float(r["probability"]) <= 1 for r in rows)
+    piped = cli.call("predict", trained.folder, "--out", tmp_path / "x.tsv", stdin=b"yes\nno\n")
+    assert piped.code == 0
+    assert (tmp_path / "x.tsv").read_text().splitlines()[0] == "text\tpredicted\tprobability"
 
 
 def test_evaluate_takes_other_columns(cli, trained, tmp_path):

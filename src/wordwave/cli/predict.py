@@ -1,13 +1,15 @@
-"""`wordwave predict`: the classes of texts, as JSON lines."""
+"""`wordwave predict`: the classes of texts, as JSON lines or as a table."""
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Some tools begin a new line at these, too."""
 BATCH = 2048
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+Row = dict[str, Any]
+"""What a table has in each column."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class PredictOptions:
     text: str | None = None
     """The column of texts; by default as in training."""
     out: Path | None = None
-    """Write to this file, whole or not at all, instead of to the terminal."""
+    """Write to this file, whole or not at all, instead of to the terminal; as .csv or .tsv, a table
+    with all columns of FILE and two more, predicted and probability."""
     quiet: bool = False
     """Leave the texts and all but the first probability out."""
 
@@ -43,26 +49,90 @@ def predict(args: list[str], prog: str) -> None:
     """`wordwave predict`"""
     options = tyro.cli(PredictOptions, prog=prog, args=args)
     from wordwave.cli.stream import arriving, batches, piped
-    from wordwave.data.tables import read_texts
+    from wordwave.data.tables import read_rows
     from wordwave.files import write_whole
     from wordwave.tasks.classifier import TextClassifier
 
     classifier = TextClassifier.load(options.run)
     column = options.text or classifier.config.data.text
     if options.file is not None:
-        parts = batches(read_texts(options.file, text=column), BATCH)
+        parts = batches(read_rows(options.file, text=column), BATCH)
     else:
         if sys.stdin.isatty():
             print("Type texts, one a line; Ctrl-D ends.", file=sys.stderr)
-        parts = arriving(read_texts(piped()), BATCH)
-    lines = answers(classifier, parts, quiet=options.quiet)
+        parts = arriving(read_rows(piped(), text=column), BATCH)
+    answers = Answers(classifier, column)
+    delimiter = DELIMITERS.get(options.out.suffix) if options.out is not None else None
+    if delimiter is None:
+        lines = answers.as_json(parts, quiet=options.quiet)
+    else:
+        lines = answers.as_table(parts, delimiter)
     if options.out is not None:
         write_whole(options.out, lambda new: _write(lines, new))
+    else:
+        for line in lines:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+    if answers.n_cut:
+        longest = classifier.encoder.max_length
+        said = f"{answers.n_cut:,} of {answers.n:,} texts were cut to {longest} words"
+        print(said, file=sys.stderr)
+    if options.out is not None:
         print(f"Written: {options.out}", file=sys.stderr)
-        return
-    for line in lines:
-        sys.stdout.write(line)
-        sys.stdout.flush()
+
+
+class Answers:
+    """The class of the text in each row, as text to be written: several rows at once.
+
+    Args:
+        classifier: who answers.
+        column: where the texts stand.
+    """
+
+    def __init__(self, classifier: TextClassifier, column: str) -> None:
+        self.classifier, self.column = classifier, column
+        self.n = self.n_cut = 0
+
+    def as_json(self, parts: Iterable[list[Row]], *, quiet: bool = False) -> Iterator[str]:
+        """A JSON line for each row."""
+        labels = [json.dumps(label, ensure_ascii=False) for label in self.classifier.labels]
+        for rows in parts:
+            told = []
+            for row, (i, chances) in zip(rows, self._read(rows), strict=True):
+                line = f'{{"label": {labels[i]}, "probability": {chances[i]:.6f}'
+                if not quiet:
+                    each = zip(labels, chances, strict=True)
+                    all_of_them = ", ".join(f"{name}: {p:.6f}" for name, p in each)
+                    text = spelled(row[self.column])
+                    line += f', "probabilities": {{{all_of_them}}}, "text": {text}'
+                told.append(line + "}\n")
+            yield "".join(told)
+
+    def as_table(self, parts: Iterable[list[Row]], delimiter: str) -> Iterator[str]:
+        """A table with the columns of the first row and two more."""
+        columns: list[str] = []
+        for rows in parts:
+            page = StringIO(newline="")
+            writer = csv.writer(page, delimiter=delimiter, lineterminator="\n")
+            if not columns:
+                columns = list(rows[0])
+                writer.writerow([*columns, *_unused(("predicted", "probability"), columns)])
+            for row, (i, chances) in zip(rows, self._read(rows), strict=True):
+                cells = [row.get(name) for name in columns]
+                writer.writerow([*cells, self.classifier.labels[i], f"{chances[i]:.6f}"])
+            yield page.getvalue()
+
+    def _read(self, rows: list[Row]) -> Iterator[tuple[int, list[float]]]:
+        """The likeliest class of each row, and how likely all of them are."""
+        logits, n_cut = self.classifier.read([row[self.column] for row in rows])
+        self.n, self.n_cut = self.n + len(rows), self.n_cut + n_cut
+        chances = logits.softmax(-1)
+        return zip(chances.argmax(-1).tolist(), chances.tolist(), strict=True)
+
+
+def _unused(names: Iterable[str], columns: list[str]) -> list[str]:
+    """The names, or longer ones where a table has them already."""
+    return [f"wordwave_{name}" if name in columns else name for name in names]
 
 
 def spelled(text: str) -> str:
@@ -70,30 +140,6 @@ def spelled(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).translate(LINE_ENDS)
 
 
-def answers(
-    classifier: TextClassifier, parts: Iterable[list[str]], *, quiet: bool = False
-) -> Iterator[str]:
-    """JSON lines, several at once, for each part of the texts; in the end it says what was cut."""
-    n = n_cut = 0
-    labels = [json.dumps(label, ensure_ascii=False) for label in classifier.labels]
-    for texts in parts:
-        logits, cut = classifier.read(texts)
-        probabilities = logits.softmax(-1)
-        n, n_cut = n + len(texts), n_cut + cut
-        best = probabilities.argmax(-1).tolist()
-        told = []
-        for text, row, i in zip(texts, probabilities.tolist(), best, strict=True):
-            line = f'{{"label": {labels[i]}, "probability": {row[i]:.6f}'
-            if not quiet:
-                each = ", ".join(f"{name}: {p:.6f}" for name, p in zip(labels, row, strict=True))
-                line += f', "probabilities": {{{each}}}, "text": {spelled(text)}'
-            told.append(line + "}\n")
-        yield "".join(told)
-    if n_cut:
-        longest = classifier.encoder.max_length
-        print(f"{n_cut:,} of {n:,} texts were cut to {longest} words", file=sys.stderr)
-
-
 def _write(lines: Iterable[str], path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(lines)

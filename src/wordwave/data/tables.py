@@ -112,17 +112,30 @@ def read_texts(
     return _texts(cast("IO[bytes]", stream), form or "txt", text)
 
 
+def read_rows(source: str | Path | IO[bytes], *, text: str = "text") -> Iterator[dict[str, Any]]:
+    """The same with all other columns: a row at a time, by column; a line of `.txt` is its text."""
+    if isinstance(source, (str, Path)):
+        path = _existing(source)
+        return _cells(path, _form_of(path), text)
+    return _cells(source, "txt", text)
+
+
 def _texts(source: Path | IO[bytes], form: Form, text: str) -> Iterator[str]:
+    return (row[text] for row in _cells(source, form, text))
+
+
+def _cells(source: Path | IO[bytes], form: Form, text: str) -> Iterator[dict[str, Any]]:
     empty = True
     with _opened(source) as file, _blamed(source):
         if form == "txt":
             for _, content in _lines(file):
                 empty = False
-                yield content.removesuffix("\n").removesuffix("\r")
+                yield {text: content.removesuffix("\n").removesuffix("\r")}
         else:
             for line, row in _rows(file, form, (text,)):
                 empty = False
-                yield _text_in(row, text, line)
+                _text_in(row, text, line)
+                yield row
         if empty:
             raise ValueError("must hold at least one text, got none")
 
