@@ -25,7 +25,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         if is_device:
             write(path)
             return
-        _check_place(path)
+        check_place(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write(new)
         with new.open("rb+") as file:
@@ -49,7 +49,7 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda new: new.write_text(text, encoding="utf-8", newline="\n"))
 
 
-def _check_place(path: Path) -> None:
+def check_place(path: Path) -> None:
     if path.is_dir():
         raise OSError("it is a folder")
     nearest = next(parent for parent in path.parents if parent.exists())

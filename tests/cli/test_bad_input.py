@@ -204,6 +204,17 @@ def test_a_run_is_not_gone_on_with_under_other_settings(cli, trained, flags, sai
     assert bytes_of(trained.folder) == before
 
 
+def test_two_processes_do_not_train_in_one_folder(cli, table, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "run").mkdir()
+    words = ("train", "classify", "--data", table, "--out", tmp_path / "run", *cli.quick)
+    with FileLock(tmp_path / "run" / ".training.lock"):
+        cli.refusal(cli.call(*words), "another process is training in", "choose another --out")
+    assert cli.call(*words).code == 0
+    assert not list((tmp_path / "run").glob(".*"))
+
+
 @pytest.mark.parametrize("out", ["taken", "taken/run"])
 def test_a_file_in_the_way_of_out_is_named_and_kept(cli, table, tmp_path, out):
     (tmp_path / "taken").write_text("dear to me")

@@ -48,8 +48,16 @@ def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
     assert code == 0 and "complex-order" in said.out and "table5.md" in said.out
     rows = [json.loads(line)["row"] for line in (tmp_path / "records.jsonl").open()]
     assert rows == ["AED", "complex-order"]
+    code, said = run(*words, "--estimate-only")
+    assert code == 0 and "No training is missing" in said.out
+    words[3:5] = ["tpe"]
     code, said = run(*words)
-    assert code == 0 and "missing" not in said.out
+    assert code == 0 and "1 of 1 trainings are missing" in said.out
+    shown = (tmp_path / "table5.md").read_text()
+    assert all(f"| {row} |" in shown for row in ("AED", "Transformer + tpe", "complex-order"))
+    for rows in ([], ["aed", "aed"]):
+        code, said = run("reproduce", "table5", "--rows", *rows, "--out", tmp_path)
+        assert code == 2 and "rows must name at least one, and each once" in said.err
 
 
 def test_table6_trains_and_shows(run, tmp_path, monkeypatch):

@@ -62,6 +62,16 @@ def test_without_gradients_it_makes_none():
         assert not linear_cross_entropy(x, weight, target).requires_grad
 
 
+def test_of_bf16_states_the_gradients_are_near_those_of_float32():
+    x, weight, target = drawn(dtype=torch.float32)
+    exact = torch.autograd.grad(linear_cross_entropy(x, weight, target), (x, weight))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = linear_cross_entropy(x.bfloat16(), weight, target)
+    for one, other in zip(torch.autograd.grad(loss, (x, weight)), exact, strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.05, atol=0.05)
+
+
 def test_under_bf16_autocast():
     x, weight, target = drawn(dtype=torch.float32)
     expected = linear_cross_entropy(x, weight, target)

@@ -45,10 +45,12 @@ _OTHER_TASKS = {"lm": evaluate_lm, "translate": evaluate_translation}
 
 def evaluate(args: list[str], prog: str) -> None:
     """`wordwave evaluate`"""
-    if len(args) > 1 and not args[0].startswith("-") and not args[1].startswith("-"):
-        args = [args[0], "--data", *args[1:]]  # as `predict RUN FILE`
     folder = next((Path(a) for a in args if (Path(a) / "config.yaml").is_file()), None)
-    other = None if folder is None else _OTHER_TASKS.get(task_of(folder))
+    task = None if folder is None else task_of(folder)
+    other = _OTHER_TASKS.get(task) if task is not None else None
+    is_file_next = len(args) > 1 and not args[0].startswith("-") and not args[1].startswith("-")
+    if is_file_next and task != "translate":
+        args = [args[0], "--data", *args[1:]]  # as `predict RUN FILE`
     if other is not None:
         other(args, prog)
         return

@@ -127,7 +127,8 @@ def protocol_of(options: ReproduceOptions) -> Protocol:
 
     search = None
     if options.search_trials:
-        search = SearchTerms(options.search_trials, options.search_pool, options.search_on)
+        on = SENTENCES if options.quick and options.search_on == "sst2" else options.search_on
+        search = SearchTerms(options.search_trials, options.search_pool, on)
     budget: Literal["quick", "full"] = "quick" if options.quick else "full"
     return Protocol(budget, search, {}, options.recipes)
 

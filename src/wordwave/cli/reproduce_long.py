@@ -73,7 +73,7 @@ class Table6Options(LongOptions):
     size: Literal["small", "paper"] = "small"
     """small: for one core; paper: 6 layers of width 512, 400,000 steps, for a GPU."""
     data: str = "text8"
-    """text8, enwik8, built-in, or a text file."""
+    """text8, enwik8, python-help (built in), or a text file."""
     budgets: tuple[Literal["updates", "time"], ...] = ("updates", "time")
     """At equal updates, at equal time, or both."""
     seeds: int = 2
@@ -125,7 +125,7 @@ def complete(table: LongTable, options: LongOptions) -> bool:
 
     console = Console()
     if options.report_only:
-        if not table.records():
+        if not table.store.records() or not table.records():
             raise ValueError(f"'{table.store.path}' holds none of it; leave --report-only out")
         return True
     missing = table.missing()
@@ -140,6 +140,8 @@ def complete(table: LongTable, options: LongOptions) -> bool:
             highlight=False,
             soft_wrap=True,
         )
+    elif options.estimate_only:
+        console.print("No training is missing.")
     if options.estimate_only:
         return False
     with step_bar(

@@ -108,17 +108,13 @@ def carry_out(
     accelerator = make_accelerator()
     console = Console(quiet=not accelerator.is_main_process)
     task.check_same_run(config, folder)
-    result, examples = finished(folder), load()
+    result = finished(folder)
     if result is not None:
-        if result.get("examples") not in (None, examples.fingerprint()):
-            raise ValueError(
-                f"'{folder}' holds a finished run on other examples than its data has now: choose "
-                "another --out, or remove that folder"
-            )
+        _check_examples(result, folder, load)
         console.print(f"{folder} is finished already.", **AS_IT_IS)
         show(result, folder, console)
         return
-    prepared = prepare(examples)
+    prepared = prepare(load())
     for note in prepared.notes:
         console.print(note, **AS_IT_IS)
     try:
@@ -137,3 +133,16 @@ def carry_out(
         raise OSError(f"{problem}; mend that, and the same command goes on") from problem
     if accelerator.is_main_process:
         show(result, folder, console)
+
+
+def _check_examples(result: dict[str, Any], folder: Path, load: Callable[[], Any]) -> None:
+    """Refuse to take a finished run for one on the examples as they are now, if they are there."""
+    try:
+        found = load().fingerprint()
+    except (OSError, ValueError):
+        return
+    if result.get("examples") not in (None, found):
+        raise ValueError(
+            f"'{folder}' holds a finished run on other examples than its data has now: choose "
+            "another --out, or remove that folder"
+        )

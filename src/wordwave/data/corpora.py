@@ -20,9 +20,9 @@ BUILT_IN = "python-help"
 """The help on Python's topics that comes with Python: about 460,000 characters of English."""
 MILLION = 1_000_000
 SHORTEST = 40
+"""Characters of a text of which each part has two."""
 SAMPLES, SAMPLE = 64, 4096
 """A fingerprint looks at so many places of a part, and at so many symbols there."""
-"""Characters of a text of which each part has two."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,11 @@ class Estimate:
                 return fmean(self._seconds[like])
         if cell.is_anchor:
             return ANCHOR_SECONDS
-        epochs = fmean(self._epochs.get(cell.encoder, [self.protocol.config(cell).training.epochs]))
+        epochs = fmean(
+            self._epochs.get(
+                (cell.dataset, cell.encoder), [self.protocol.config(cell).training.epochs]
+            )
+        )
         factor = 2.0 if cell.variant == "matched" else 1.0
         return OVERHEAD + factor * epochs * self.words(cell.dataset) / self.speed(cell)
 
@@ -83,12 +87,12 @@ class Estimate:
         return found
 
     @cached_property
-    def _epochs(self) -> dict[str, list[int]]:
+    def _epochs(self) -> dict[tuple[str, str], list[int]]:
         """Early stopping makes the epochs of a recipe an upper bound."""
-        found: dict[str, list[int]] = {}
+        found: dict[tuple[str, str], list[int]] = {}
         for r in self._runs:
             if "epochs" in r:
-                found.setdefault(r["encoder"], []).append(r["epochs"])
+                found.setdefault((r["dataset"], r["encoder"]), []).append(r["epochs"])
         return found
 
     @staticmethod

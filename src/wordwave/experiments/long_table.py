@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from wordwave.experiments.parallel import run_missing
 from wordwave.experiments.store import Record, Store
-from wordwave.files import write_text
 from wordwave.plain import to_plain
 
 if TYPE_CHECKING:
@@ -64,8 +62,12 @@ class LongTable(ABC):
         """Train in the cell's run folder, from where it was, and make its record."""
 
     @abstractmethod
-    def trainings(self) -> Mapping[str, Training]:
-        """A training of each row to begin and throw away, to see how long a step takes."""
+    def configs(self) -> Mapping[str, Any]:
+        """The settings of each row."""
+
+    @abstractmethod
+    def training(self, row: str) -> Training:
+        """A training of a row to begin and throw away, to see how long a step takes."""
 
     @property
     def store(self) -> Store:
@@ -99,11 +101,24 @@ class LongTable(ABC):
 
     def step_seconds(self) -> dict[str, float]:
         """CPU seconds of a step of each row, measured once, in turns, and kept."""
-        path = self.out / "timing.json"
-        if not path.exists():
-            write_text(path, json.dumps(timed(self.trainings()), indent=2) + "\n")
-        seconds: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-        return seconds
+        store = Store(self.out / "timing.jsonl", ("row", "config"))
+        wanted = {row: {"row": row, "config": _timed_by(c)} for row, c in self.configs().items()}
+        done = store.done()
+        missing = [row for row, key in wanted.items() if store.key_of(key) not in done]
+        measured = timed({row: self.training(row) for row in missing})
+        for row, seconds in measured.items():
+            store.append({**wanted[row], "seconds": seconds})
+        known = {store.key_of(r): float(r["seconds"]) for r in store.records()}
+        return {row: known[store.key_of(key)] for row, key in wanted.items()}
+
+
+def _timed_by(config: Any) -> Record:
+    """What a step's time depends on."""
+    plain: Record = to_plain(config)
+    plain["training"] = {
+        k: v for k, v in plain["training"].items() if k not in ("seed", "max_steps")
+    }
+    return plain
 
 
 def timed(trainings: Mapping[str, Training]) -> dict[str, float]:

@@ -93,6 +93,10 @@ class SearchTerms:
     on: str | None = None
     """The data set that all others take their settings from; `None`: each has its own search."""
 
+    def plain(self) -> Record:
+        """As records say it."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
     def place(self, cell: Cell) -> tuple[str, str, str]:
         """Data set, encoder and embedding of the search that a cell goes by."""
         return self.on or cell.dataset, cell.encoder, cell.embedding
@@ -120,7 +124,7 @@ class Protocol:
         """What all cells have in common, as records say it."""
         return {
             "budget": self.budget,
-            "search": None if self.search is None else asdict(self.search),
+            "search": None if self.search is None else self.search.plain(),
         }
 
     def key(self, cell: Cell, kind: str = "run") -> Record:
@@ -183,7 +187,7 @@ class Protocol:
         if not general.is_file():
             raise ValueError(f"'{folder}' must hold a recipe {general.name}, there is none")
         recipe = read_yaml(general)
-        if cell.dataset in SHARE_OF_EPOCHS and "epochs" in recipe.get("training", {}):
+        if self.folder is None and cell.dataset in SHARE_OF_EPOCHS:
             epochs = round(SHARE_OF_EPOCHS[cell.dataset] * recipe["training"]["epochs"])
             recipe["training"]["epochs"] = max(epochs, 1)
         return recipe

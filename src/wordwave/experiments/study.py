@@ -109,7 +109,7 @@ class SharedStudy:
             seed = int(SeedSequence((self.seed, slot)).generate_state(1)[0])
             # The constant liar keeps workers from all trying the same promising spot at once.
             self.study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-            if slot == 0 and first is not None:
+            if slot == 0 and first is not None and not self._waiting():
                 self.study.enqueue_trial(first)
             trial = self._ask(space, random.Random(seed))
             trial.set_user_attr("worker", worker)
@@ -135,6 +135,12 @@ class SharedStudy:
         self.study.enqueue_trial(rng.choice(untried))
         again: Trial = self.study.ask(space)
         return again
+
+    def _waiting(self) -> bool:
+        """Whether a trial was given and its worker killed before it took it up."""
+        from optuna.trial import TrialState
+
+        return bool(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
 
     def _held(self) -> set[int]:
         """The slots of finished trials and living workers; the trials of dead ones are given up."""

@@ -87,7 +87,10 @@ def against_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, Pa
 def named(table: str, protocol: Protocol) -> str:
     """The name of a table's files."""
     quick = "-quick" if protocol.budget == "quick" else ""
-    search = "" if protocol.search is None else f"-search{protocol.search.trials}"
+    search = ""
+    if protocol.search is not None:
+        search = f"-search{protocol.search.trials}"
+        search += f"-on-{protocol.search.on}" if protocol.search.on else ""
     return f"{table}{quick}{search}"
 
 

@@ -66,6 +66,8 @@ class Table5(LongTable):
         for row in self.rows:
             if row not in ROWS:
                 raise ValueError(f"rows must be among {', '.join(ROWS)}, got {row!r}")
+        if len(set(self.rows)) < max(len(self.rows), 1):
+            raise ValueError(f"rows must name at least one, and each once, got {self.rows}")
         if self.seeds < 1:
             raise ValueError(f"seeds must be at least 1, got {self.seeds}")
 
@@ -93,17 +95,17 @@ class Table5(LongTable):
             replace(config.training, seed=seed, **changes),
         )
 
-    def trainings(self) -> dict[str, Training]:
+    def configs(self) -> dict[str, TranslateConfig]:
+        return {row: self.config(row) for row in self.rows}
+
+    def training(self, row: str) -> Training:
         from wordwave.tasks.translate import prepare
         from wordwave.tasks.translate_config import load_pairs
         from wordwave.training.loop import Training
 
-        begun = {}
-        for row in self.rows:
-            config = self.config(row)
-            prepared = prepare(config, load_pairs(config.data))
-            begun[row] = Training(prepared.translator.model, prepared.task, config.training)
-        return begun
+        config = self.config(row)
+        prepared = prepare(config, load_pairs(config.data))
+        return Training(prepared.translator.model, prepared.task, config.training)
 
     def train(self, cell: LongCell) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""

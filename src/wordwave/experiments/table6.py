@@ -63,6 +63,12 @@ class Table6(LongTable):
     budgets: tuple[Budget, ...] = ("updates", "time")
     changes: tuple[tuple[str, Any], ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.budgets:
+            raise ValueError("budgets must name at least one, got none")
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be at least 1, got {self.seeds}")
+
     def configs(self) -> dict[str, LmConfig]:
         """Of each row, at equal updates."""
         return {row: self._settled(config) for row, config in row_configs(self.size).items()}
@@ -88,15 +94,13 @@ class Table6(LongTable):
                     cells[cell.name] = cell
         return list(cells.values())
 
-    def trainings(self) -> dict[str, Training]:
+    def training(self, row: str) -> Training:
         from wordwave.tasks.language_model import prepare
         from wordwave.training.loop import Training
 
-        begun = {}
-        for row, config in self.configs().items():
-            prepared = prepare(config)
-            begun[row] = Training(prepared.writer.model, prepared.task, config.training)
-        return begun
+        config = self.configs()[row]
+        prepared = prepare(config)
+        return Training(prepared.writer.model, prepared.task, config.training)
 
     def train(self, cell: LongCell) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""

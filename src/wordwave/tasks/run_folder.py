@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from wordwave import __version__
-from wordwave.files import write_text, write_whole
+from wordwave.files import check_place, write_text, write_whole
 from wordwave.plain import dump_yaml, from_plain, to_plain
 from wordwave.tasks.kind import run_config
 from wordwave.training.journal import read_journal
@@ -115,15 +118,38 @@ def train_saved(
 ) -> list[dict[str, Any]] | None:
     """Train in a run folder to the end; the journal, which only the main process has."""
     is_main = training.accelerator.is_main_process
-    if is_main and not (folder / "state").exists():
-        saved.save_words(folder)
+    with _alone_in(folder) if is_main else nullcontext():
+        if is_main and not (folder / "state").exists():
+            saved.save_words(folder)
+        try:
+            train_in(folder, training, save_every=save_every, watch=watch)
+        except KeyboardInterrupt:
+            if is_main and training.best:
+                saved.save_weights(folder, training.best)
+            raise
+        return read_journal(folder / "metrics.jsonl") if is_main else None
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse to train where another process does: they would write over each other."""
+    path = folder / ".training.lock"
+    lock = FileLock(path)  # ends with its process, be it by a kill
+    check_place(path)
     try:
-        train_in(folder, training, save_every=save_every, watch=watch)
-    except KeyboardInterrupt:
-        if is_main and training.best:
-            saved.save_weights(folder, training.best)
-        raise
-    return read_journal(folder / "metrics.jsonl") if is_main else None
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(
+            f"another process is training in '{folder}': wait for it, or choose another --out"
+        ) from None
+    except OSError as problem:
+        raise OSError(f"'{folder}' cannot be written: {problem.strerror}") from problem
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 def finish(saved: Saved, folder: Path, result: dict[str, Any]) -> dict[str, Any]:
