@@ -50,6 +50,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_place(path: Path) -> None:
+    """Refuse a path that cannot become a file."""
     if path.is_dir():
         raise OSError("it is a folder")
     nearest = next(parent for parent in path.parents if parent.exists())
