@@ -8,7 +8,8 @@ from wordwave.data.splits import Parts
 from wordwave.data.tables import Examples
 from wordwave.experiments.anchors import ANCHORS, accuracy, fit_anchor, settings_of
 from wordwave.experiments.cell_run import CellRun
-from wordwave.experiments.protocol import Cell, Protocol
+from wordwave.experiments.cells import Cell
+from wordwave.experiments.protocol import Protocol
 
 
 def examples(n, seed, classes=("awful", "good")):

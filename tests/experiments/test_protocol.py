@@ -6,21 +6,18 @@ from dataclasses import replace
 import pytest
 
 from wordwave.experiments.cell_run import CellRun, run_model
-from wordwave.experiments.chosen import chosen_in, search_key, searched_cells
-from wordwave.experiments.matched import count, nearest, widened
-from wordwave.experiments.protocol import (
+from wordwave.experiments.cells import (
     DATASETS,
-    KEY,
     SENTENCES,
     TABLE4,
     VARIANTS,
     Cell,
-    Protocol,
-    SearchTerms,
-    parts_of,
     table2_cells,
     table4_cells,
 )
+from wordwave.experiments.chosen import chosen_in, search_key, searched_cells
+from wordwave.experiments.matched import count, nearest, widened
+from wordwave.experiments.protocol import KEY, Protocol, SearchTerms, parts_of
 from wordwave.experiments.store import Store
 from wordwave.models.config import ENCODERS, ModelConfig
 from wordwave.tasks.classify import prepare

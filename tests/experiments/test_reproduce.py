@@ -10,10 +10,11 @@ import pytest
 
 from wordwave.cli.reproduce import ReproduceOptions, cells_of, check, reproduce
 from wordwave.experiments.cell_run import CellRun
+from wordwave.experiments.cells import Cell
 from wordwave.experiments.epoch_timing import Timing
 from wordwave.experiments.estimate import Estimate
 from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.protocol import KEY, Cell, Protocol
+from wordwave.experiments.protocol import KEY, Protocol
 from wordwave.experiments.store import Store
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from wordwave.experiments import claims, paper
+from wordwave.experiments.cells import Cell, table2_cells, table4_cells
 from wordwave.experiments.epoch_timing import epoch_seconds, fig5_table
 from wordwave.experiments.grid import Figure, Grid, as_csv, latex, markdown, terminal, write_grid
 from wordwave.experiments.lexicon import valences
-from wordwave.experiments.protocol import Cell, Protocol, table2_cells, table4_cells
+from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.reproduced_figures import draw_fig1, draw_fig5, draw_fig6
 from wordwave.experiments.reproduction_report import report
 from wordwave.experiments.sensitive_words import Sensitivity, table7

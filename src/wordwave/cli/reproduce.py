@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 from wordwave.cli.options import parsed
+from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, WITH_FOLDS, Rows
 from wordwave.experiments.parallel import Backend
 from wordwave.experiments.pools import PoolName
-from wordwave.experiments.protocol import DATASETS, EMBEDDINGS, KEY, SENTENCES, WITH_FOLDS, Rows
+from wordwave.experiments.protocol import KEY
 from wordwave.models.config import ENCODERS, EmbeddingKind, EncoderKind
 
 if TYPE_CHECKING:
-    from wordwave.experiments.protocol import Cell, Protocol
+    from wordwave.experiments.cells import Cell
+    from wordwave.experiments.protocol import Protocol
 
 Target = Literal["table2", "table3", "table4", "table7", "fig1", "fig5", "fig6", "report"]
 DataName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
@@ -135,7 +137,7 @@ def protocol_of(options: ReproduceOptions) -> Protocol:
 
 def cells_of(options: ReproduceOptions) -> list[Cell]:
     """The trainings that a target needs."""
-    from wordwave.experiments.protocol import table2_cells, table4_cells
+    from wordwave.experiments.cells import table2_cells, table4_cells
     from wordwave.experiments.sensitive_words import words_cells
 
     folds, seeds = (1, 1) if options.quick else (options.folds, options.seeds)

@@ -11,11 +11,12 @@ from wordwave.cli.progress import progress, spelled
 from wordwave.cli.reproduce import ReproduceOptions, cells_of
 from wordwave.experiments.anchors import check_installed
 from wordwave.experiments.cell_run import CellRun
+from wordwave.experiments.cells import Cell
 from wordwave.experiments.chosen import SearchRun, chosen_in, searched_cells
 from wordwave.experiments.epoch_timing import Timing, timing_kinds
 from wordwave.experiments.estimate import Estimate
 from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.protocol import Cell, Protocol, parts_of
+from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.sensitive_words import WordsRun
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wordwave.experiments.protocol import Cell, Protocol, parts_of
+from wordwave.experiments.cells import Cell
+from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.provenance import commit, versions
 from wordwave.plain import to_plain
 

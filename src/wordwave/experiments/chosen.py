@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wordwave.experiments.protocol import Cell, Protocol, SearchTerms, parts_of
+from wordwave.experiments.cells import Cell
+from wordwave.experiments.protocol import Protocol, SearchTerms, parts_of
 from wordwave.experiments.provenance import commit, versions
 
 if TYPE_CHECKING:

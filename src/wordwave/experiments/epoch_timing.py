@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from wordwave.experiments.cells import Cell
 from wordwave.experiments.grid import Content, Grid
-from wordwave.experiments.protocol import Cell, Protocol, parts_of
+from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.provenance import commit, versions
 from wordwave.experiments.table2 import named
 from wordwave.models.config import ENCODERS

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 
-from wordwave.experiments.protocol import Cell, Protocol, parts_of
+from wordwave.experiments.cells import Cell
+from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.store import Record
 
 OVERHEAD = 4.0

@@ -6,14 +6,14 @@ its record's key, so that records stay valid when a later version adds settings 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from wordwave import recipes
-from wordwave.experiments.anchors import ANCHORS, settings_of
-from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
+from wordwave.experiments.anchors import settings_of
+from wordwave.experiments.cells import SENTENCES, VARIANTS, Cell
 from wordwave.plain import from_plain, read_yaml, to_plain
 from wordwave.tasks.config import ClassifyConfig
 
@@ -36,52 +36,11 @@ KEY = (
 )
 """What makes a record; `how` holds all that the protocol sets of text, model and training."""
 
-DATASETS = ("mr", "subj", "cr", "mpqa", "sst2", "trec")
-SENTENCES = "sst2-sentences"
-"""SST-2 with the 6,920 whole sentences to learn from in the place of the 67,349 phrases."""
-WITH_FOLDS = ("mr", "subj", "cr", "mpqa")
-EMBEDDINGS = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
 SHARE_OF_EPOCHS = {"mr": 0.6, "subj": 0.6, "mpqa": 0.6, "sst2": 0.2}
 """Larger sets are read less often, the same for every row: 600 to 2,700 updates with a CNN."""
 QUICK_EPOCHS = {"fasttext": 6, "cnn": 3, "lstm": 2, "transformer": 2}
 
-Rows = Literal["paper", "matched", "anchors"]
 Budget = Literal["full", "quick"]
-
-_SHARING: dict[str, dict[str, Any]] = {
-    "dimension-sharing-period": {"share_frequency": "dim"},
-    "word-sharing-period": {"share_frequency": "word"},
-    "dimension-sharing-amplitude": {"share_amplitude": "dim"},
-    "word-sharing-amplitude": {"share_amplitude": "word"},
-}
-VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "matched": {},  # its widths follow from the data; see wordwave.experiments.matched
-    "initial-phases": {"phase": True},
-    "damping": {"damping": True},
-    **_SHARING,
-    "tied": {"share": "tied"},
-    "real": {"share": "real"},
-    **{f"{name}+tied": {**model, "share": "tied"} for name, model in _SHARING.items()},
-}
-"""What a variant changes in the model. Table 4 is made of them."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One training: a row of a table, on one fold of one data set, with one seed."""
-
-    dataset: str
-    encoder: str
-    """Or the name of an anchor."""
-    embedding: str
-    variant: str = "paper"
-    fold: int = 0
-    seed: int = 0
-
-    @property
-    def is_anchor(self) -> bool:
-        return self.encoder in ANCHORS
 
 
 @dataclass(frozen=True)
@@ -207,54 +166,3 @@ def parts_of(dataset: str, fold: int = 0) -> Parts:
     assert part is not None
     train = read_headerless(data_home() / part.file, sst2.classes)
     return replace(load_parts("sst2"), train=replace(train, name=f"{SENTENCES} train"))
-
-
-def table2_cells(
-    *,
-    datasets: Iterable[str] = DATASETS,
-    encoders: Iterable[str] = ENCODERS,
-    embeddings: Iterable[str] = EMBEDDINGS,
-    rows: Iterable[Rows] = get_args(Rows),
-    folds: int = 10,
-    seeds: int = 1,
-) -> list[Cell]:
-    """Every row on every data set, once on all of them before the next fold or seed."""
-    kinds = {(encoder, embedding) for encoder in encoders for embedding in embeddings}
-    kinds = {k for k in kinds if not (k[1] in IN_ATTENTION and k[0] != "transformer")}
-    ordered = sorted(kinds, key=lambda k: (ENCODERS.index(k[0]), EMBEDDINGS.index(k[1])))
-    found = []
-    for seed in range(seeds):
-        for fold in range(folds):
-            for dataset in datasets:
-                if fold and dataset not in WITH_FOLDS:
-                    continue
-                if "paper" in rows:
-                    found += [Cell(dataset, *kind, "paper", fold, seed) for kind in ordered]
-                if "matched" in rows:
-                    smaller = [k for k in ordered if not k[1].startswith("complex")]
-                    found += [Cell(dataset, *kind, "matched", fold, seed) for kind in smaller]
-                if "anchors" in rows:
-                    drawn = [name for name in ANCHORS if seed == 0 or name == "fasttext-library"]
-                    found += [Cell(dataset, name, "none", "paper", fold, seed) for name in drawn]
-    return found
-
-
-TABLE4 = (
-    ("complex-order", "paper"),
-    ("complex-order", "initial-phases"),
-    *(("complex-order", name) for name in _SHARING),
-    ("complex-vanilla", "paper"),
-    *(("complex-order", f"{name}+tied") for name in _SHARING),
-    ("complex-vanilla", "tied"),
-    ("tpe", "paper"),
-    ("complex-order", "tied"),
-    ("complex-order", "real"),
-    ("complex-order", "damping"),
-    ("tpe", "matched"),
-)
-"""Embedding and variant of its rows; the last four are not in the paper."""
-
-
-def table4_cells(dataset: str = "sst2", seeds: int = 1) -> list[Cell]:
-    """The ablation of the Transformer."""
-    return [Cell(dataset, "transformer", *row, 0, seed) for seed in range(seeds) for row in TABLE4]

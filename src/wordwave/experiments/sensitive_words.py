@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wordwave.experiments import paper
+from wordwave.experiments.cells import SENTENCES, Cell
 from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.lexicon import STRONG, is_strong
-from wordwave.experiments.protocol import SENTENCES, Cell, Protocol
+from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.store import Record
 from wordwave.experiments.table2 import named
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
+from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES
 from wordwave.experiments.grid import Content, Figure, Grid
-from wordwave.experiments.protocol import DATASETS, EMBEDDINGS, SENTENCES, Protocol
+from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import (
     FEWEST_PAIRS,
     MARKS,

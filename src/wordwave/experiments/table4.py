@@ -5,8 +5,9 @@ from __future__ import annotations
 from statistics import fmean
 
 from wordwave.experiments import paper
+from wordwave.experiments.cells import SENTENCES, TABLE4
 from wordwave.experiments.grid import Content, Figure, Grid
-from wordwave.experiments.protocol import SENTENCES, TABLE4, Protocol
+from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import compared, interval
 from wordwave.experiments.summary import Row, Summary
 from wordwave.experiments.table2 import named
