@@ -11,13 +11,16 @@ from wordwave.cli.options import parsed
 if TYPE_CHECKING:
     from wordwave.experiments.long_table import LongTable
 
-TranslationRow = Literal["aed", "tpe", "rope", "complex-vanilla", "complex-order"]
+TranslationRow = Literal[
+    "aed", "tpe", "rope", "complex-vanilla", "complex-order", "complex-order-shared"
+]
 TRANSLATION_ROWS: dict[TranslationRow, str] = {
     "aed": "AED",
     "tpe": "Transformer + tpe",
     "rope": "Transformer + rope",
     "complex-vanilla": "complex-vanilla",
     "complex-order": "complex-order",
+    "complex-order-shared": "complex-order, shared ω",
 }
 
 
@@ -57,7 +60,8 @@ class Table5Options(LongOptions):
     data: Literal["multi30k", "built-in"] = "multi30k"
     """What is learnt from; built-in needs no download."""
     rows: tuple[TranslationRow, ...] = tuple(TRANSLATION_ROWS)
-    """Rows of the table."""
+    """Rows of the table; complex-order-shared has the frequencies of all words in common, which
+    leaves parameters for greater width."""
     seeds: int = 1
     """Repetitions, with seeds 0, 1, …"""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -32,7 +33,8 @@ class LongCell:
     @property
     def name(self) -> str:
         """Of its run folder."""
-        return f"{self.row.lower().replace(' + ', '-')}-{self.steps}-{self.seed}"
+        row = re.sub(r"[^a-z0-9]+", "-", self.row.lower()).strip("-")
+        return f"{row}-{self.steps}-{self.seed}"
 
     @property
     def steps(self) -> int:

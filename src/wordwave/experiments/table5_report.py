@@ -12,7 +12,9 @@ from wordwave.experiments.store import Record
 from wordwave.experiments.table5 import ROWS, Table5
 from wordwave.files import write_text, write_whole
 
-COLOURS = dict(zip(ROWS, ("#9aa0a6", "#555555", "#2f9e66", "#e0662f", "#2a6fdb"), strict=True))
+COLOURS = dict(
+    zip(ROWS, ("#9aa0a6", "#555555", "#2f9e66", "#e0662f", "#2a6fdb", "#7a3fd1"), strict=True)
+)
 PUBLISHED = {
     "AED": 26.8,
     "Transformer + tpe": 34.5,
