@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from wordwave.data.pairs import PAIR_TASKS
 from wordwave.data.probes import TEXT_TASK
-from wordwave.experiments.lab_report import KINDS, lengths_in, rows_in, scores_at
+from wordwave.experiments.lab_report import KINDS, by_encoder, lengths_in, rows_in, scores_at
 from wordwave.experiments.store import Record
 
 COLOURS = {
@@ -86,7 +86,7 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
 def draw_frequencies(records: list[Record], path: Path) -> Path | None:
     """δ_j of the words whose place decides against those of all others, by task."""
     found: dict[str, tuple[list[float], list[float]]] = {}
-    for r in records:
+    for r in by_encoder(records):
         words = r.get("sensitivity")
         if words and len(set(words["others"])) > 1:
             marked, others = found.setdefault(f"{r['task']} · {r['encoder']}", ([], []))

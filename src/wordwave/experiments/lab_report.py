@@ -35,6 +35,11 @@ def lengths_in(records: list[Record]) -> list[str]:
     return sorted(ranges, key=lambda k: [int(n) for n in k.split("-")])
 
 
+def by_encoder(records: list[Record]) -> list[Record]:
+    """The same records, encoder after encoder."""
+    return sorted(records, key=lambda r: ENCODERS.index(r["encoder"]))
+
+
 def rows_in(scores: Scores) -> list[tuple[str, str]]:
     """(task, encoder), in the order of the laboratory."""
     tasks = list(dict.fromkeys(task for task, _, _ in scores))
@@ -190,7 +195,7 @@ def frequency_effect(records: list[Record]) -> list[Record]:
     The effect size is Cohen's d, (mean δ marked − mean δ others) / pooled standard deviation.
     """
     found: dict[tuple[str, str], list[tuple[list[float], list[float]]]] = defaultdict(list)
-    for r in records:
+    for r in by_encoder(records):
         words = r.get("sensitivity")
         if words and len(set(words["others"])) > 1:
             found[r["task"], r["encoder"]].append((words["marked"], words["others"]))
