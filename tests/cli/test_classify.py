@@ -88,6 +88,26 @@ def test_predictions_as_a_table_keep_all_other_columns(cli, trained, tmp_path):
     piped = cli.call("predict", trained.folder, "--out", tmp_path / "x.tsv", stdin=b"yes\nno\n")
     assert piped.code == 0
     assert (tmp_path / "x.tsv").read_text().splitlines()[0] == "text\tpredicted\tprobability"
+    (tmp_path / "odd.jsonl").write_text('{"text": "yes", "tags": ["a"]}\n{"text": "no"}\n')
+    packed = tmp_path / "odd.CSV.gz"
+    assert cli.call("predict", trained.folder, tmp_path / "odd.jsonl", "--out", packed).code == 0
+    assert (
+        gzip.decompress(packed.read_bytes()).decode().splitlines()[1].startswith('yes,"[""a""]",')
+    )
+    (tmp_path / "odd.jsonl").write_text('{"text": "yes"}\n{"text": "no", "extra": 1}\n')
+    cli.refusal(
+        cli.call("predict", trained.folder, tmp_path / "odd.jsonl", "--out", out),
+        "a row has 'extra', which the first one lacks",
+    )
+    cli.refusal(
+        cli.call("predict", trained.folder, given, "--out", tmp_path / "said.xlsx"),
+        "out must end in .jsonl, .csv or .tsv",
+    )
+
+
+def test_a_text_itself_is_classified(cli, trained):
+    (one,) = answers(cli.call("predict", trained.folder, "w1 yes w2"))
+    assert one["text"] == "w1 yes w2" and one["label"] == 'good "one"'
 
 
 def test_evaluate_takes_other_columns(cli, trained, tmp_path):

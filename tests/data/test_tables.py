@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from wordwave.data.tables import Examples, read_examples, read_headerless, read_texts
+from wordwave.data.tables import Examples, read_examples, read_headerless, read_texts, tsv_cell
 
 CSV = 'text,label\n"good, ""very""",pos\n"two\nlines",neg\n'
 TSV = 'text\tlabel\n"good, very\tpos\nbad\tneg\n'
@@ -178,3 +178,23 @@ def test_every_text_has_a_label_and_a_subset_keeps_them_together():
         Examples(["a", "b"], ["x"], "mine")
     part = Examples(["a", "b", "c"], ["x", "y", "z"], "mine").subset([2, 0], "some")
     assert (part.texts, part.labels, part.name) == (["c", "a"], ["z", "x"], "some")
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", 'a "b" c', '"all of it"', '"', '""', '"a" and "b"', 'say ""x""', "'"]
+)
+def test_a_cell_of_a_tsv_is_read_as_it_was_written(tmp_path, text):
+    path = written(tmp_path, "a.tsv", f"text\tlabel\n{tsv_cell(text)}\tx\n")
+    assert read_examples(path).texts == [text]
+
+
+def test_cells_that_spreadsheets_quote_are_read_without_quotes_and_others_as_they_are(tmp_path):
+    rows = ['"a ""fine"" film"\tx', '"Yes", he said\tx', 'the "end"\tx', '"un"even"\tx']
+    path = written(tmp_path, "a.tsv", "\n".join(["text\tlabel", *rows]) + "\n")
+    assert read_examples(path).texts == [
+        'a "fine" film',
+        '"Yes", he said',
+        'the "end"',
+        '"un"even"',
+    ]
+    assert tsv_cell("a\tb\nc\r\nd") == "a b c d"

@@ -107,6 +107,20 @@ def test_the_best_epoch_by_dev_is_kept_and_patience_ends_the_training():
     assert [e.is_best for e in epochs].count(True) >= 1
 
 
+def test_the_next_figure_decides_between_looks_that_tie_and_patience_does_not_count_it():
+    told = iter([(0.5, -1.0), (0.7, -0.9), (0.7, -0.6), (0.7, -0.8), (0.7, -0.5)])
+    training = begun(replace(QUICK, epochs=5, patience=3), n=200)
+
+    class Told(SentenceTask):
+        def score(self, model):
+            return dict(zip(("accuracy", "likelihood"), next(told), strict=True))
+
+    training.task = Told(training.task.train, None, group=2)
+    reports = [r for r in training.run() if isinstance(r, Epoch)]
+    assert [r.is_best for r in reports] == [True, True, True, False, True]
+    assert training.progress.best_epoch == 5 and training.progress.best_score == 0.7
+
+
 def test_batches_add_up_to_one_step_as_if_they_were_one():
     plain = replace(QUICK, epochs=2, batch_size=64, word_dropout=0.0, row_sparse=False)
     config = {"n": 500, "dropout": 0.0}

@@ -21,7 +21,7 @@ VERBS = {
     "train lm": ("wordwave.cli.train_lm", "train a language model of characters, real or of waves"),
     "generate": ("wordwave.cli.generate", "a language model writes on from a prompt"),
     "evaluate": ("wordwave.cli.evaluate", "score a trained model on labelled examples"),
-    "predict": ("wordwave.cli.predict", "the classes of texts, from a file or a pipe, as JSON"),
+    "predict": ("wordwave.cli.predict", "the classes of texts, as JSON or as a table"),
     "explain": ("wordwave.cli.explain", "why a text has its class, and how order matters to it"),
     "export": ("wordwave.cli.export", "a trained model as ONNX, checked against onnxruntime"),
     "search": ("wordwave.cli.search", "search for good settings, by dev accuracy"),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+
+from wordwave.data.tables import tsv_cell
 
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Some tools begin a new line at these, too."""
 BATCH = 2048
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+TableForm = Literal["csv", "tsv"]
+TABLE_FORMS: dict[str, TableForm] = {".csv": "csv", ".tsv": "tsv"}
 Row = dict[str, Any]
 """What a table has in each column."""
 
@@ -33,14 +37,14 @@ class PredictOptions:
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
-    file: Annotated[Path | None, tyro.conf.Positional] = None
-    """Texts: a .txt with one a line, or a column of a .csv, .tsv or .jsonl, also .gz; by default
-    what is piped in, one a line, answered as it comes."""
+    file: Annotated[str | None, tyro.conf.Positional] = None
+    """Texts: a .txt with one a line, or a column of a .csv, .tsv or .jsonl, also .gz; or a text
+    itself; by default what is piped in, one a line, answered as it comes."""
     text: str | None = None
     """The column of texts; by default as in training."""
     out: Path | None = None
-    """Write to this file, whole or not at all, instead of to the terminal; as .csv or .tsv, a table
-    with all columns of FILE and two more, predicted and probability."""
+    """Write to this file, whole or not at all, instead of to the terminal: JSON lines, or as .csv
+    or .tsv a table with all columns of FILE and two more, predicted and probability; also .gz."""
     quiet: bool = False
     """Leave the texts and all but the first probability out."""
 
@@ -48,27 +52,31 @@ class PredictOptions:
 def predict(args: list[str], prog: str) -> None:
     """`wordwave predict`"""
     options = tyro.cli(PredictOptions, prog=prog, args=args)
-    from wordwave.cli.stream import arriving, batches, piped
+    from wordwave.cli.stream import arriving, batches, is_text, piped
     from wordwave.data.tables import read_rows
     from wordwave.files import write_whole
     from wordwave.tasks.classifier import TextClassifier
 
+    form = None if options.out is None else table_form(options.out)
     classifier = TextClassifier.load(options.run)
     column = options.text or classifier.config.data.text
-    if options.file is not None:
+    parts: Iterable[list[Row]]
+    if options.file is not None and is_text(options.file):
+        parts = [[{column: options.file}]]
+    elif options.file is not None:
         parts = batches(read_rows(options.file, text=column), BATCH)
     else:
         if sys.stdin.isatty():
             print("Type texts, one a line; Ctrl-D ends.", file=sys.stderr)
         parts = arriving(read_rows(piped(), text=column), BATCH)
     answers = Answers(classifier, column)
-    delimiter = DELIMITERS.get(options.out.suffix) if options.out is not None else None
-    if delimiter is None:
+    if form is None:
         lines = answers.as_json(parts, quiet=options.quiet)
     else:
-        lines = answers.as_table(parts, delimiter)
+        lines = answers.as_table(parts, form)
     if options.out is not None:
-        write_whole(options.out, lambda new: _write(lines, new))
+        is_packed = options.out.suffix.lower() == ".gz"
+        write_whole(options.out, lambda new: _write(lines, new, is_packed))
     else:
         for line in lines:
             sys.stdout.write(line)
@@ -108,19 +116,19 @@ class Answers:
                 told.append(line + "}\n")
             yield "".join(told)
 
-    def as_table(self, parts: Iterable[list[Row]], delimiter: str) -> Iterator[str]:
+    def as_table(self, parts: Iterable[list[Row]], form: TableForm) -> Iterator[str]:
         """A table with the columns of the first row and two more."""
         columns: list[str] = []
         for rows in parts:
-            page = StringIO(newline="")
-            writer = csv.writer(page, delimiter=delimiter, lineterminator="\n")
+            page: list[list[str]] = []
             if not columns:
                 columns = list(rows[0])
-                writer.writerow([*columns, *_unused(("predicted", "probability"), columns)])
+                page.append([*columns, *_unused(("predicted", "probability"), columns)])
             for row, (i, chances) in zip(rows, self._read(rows), strict=True):
-                cells = [row.get(name) for name in columns]
-                writer.writerow([*cells, self.classifier.labels[i], f"{chances[i]:.6f}"])
-            yield page.getvalue()
+                _check_columns(row, columns)
+                cells = [_cell(row.get(name)) for name in columns]
+                page.append([*cells, self.classifier.labels[i], f"{chances[i]:.6f}"])
+            yield _spelled_table(page, form)
 
     def _read(self, rows: list[Row]) -> Iterator[tuple[int, list[float]]]:
         """The likeliest class of each row, and how likely all of them are."""
@@ -128,6 +136,39 @@ class Answers:
         self.n, self.n_cut = self.n + len(rows), self.n_cut + n_cut
         chances = logits.softmax(-1)
         return zip(chances.argmax(-1).tolist(), chances.tolist(), strict=True)
+
+
+def table_form(out: Path) -> TableForm | None:
+    """What a file of this name is to hold: a table, or `None` for JSON lines."""
+    endings = [suffix.lower() for suffix in out.suffixes if suffix.lower() != ".gz"]
+    ending = endings[-1] if endings else ""
+    if ending not in ("", ".json", ".jsonl", ".txt", *TABLE_FORMS):
+        raise ValueError(f"out must end in .jsonl, .csv or .tsv, also .gz, got '{out}'")
+    return TABLE_FORMS.get(ending)
+
+
+def _check_columns(row: Row, columns: list[str]) -> None:
+    for name in row:
+        if name not in columns:
+            raise ValueError(
+                f"a row has {name!r}, which the first one lacks: a table needs the same columns in "
+                "all rows; write .jsonl, or give all rows the same keys"
+            )
+
+
+def _cell(value: Any) -> str:
+    """What a table shows of a value that JSON may hold."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _spelled_table(rows: list[list[str]], form: TableForm) -> str:
+    if form == "tsv":
+        return "".join("\t".join(map(tsv_cell, row)) + "\n" for row in rows)
+    page = StringIO(newline="")
+    csv.writer(page, lineterminator="\n").writerows(rows)
+    return page.getvalue()
 
 
 def _unused(names: Iterable[str], columns: list[str]) -> list[str]:
@@ -140,6 +181,7 @@ def spelled(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).translate(LINE_ENDS)
 
 
-def _write(lines: Iterable[str], path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
+def _write(lines: Iterable[str], path: Path, is_packed: bool) -> None:
+    opened = gzip.open if is_packed else open
+    with opened(path, "wt", encoding="utf-8", newline="") as file:
         file.writelines(lines)

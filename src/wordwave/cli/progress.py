@@ -73,30 +73,34 @@ def step_bar(total: int, done: Callable[[], int], console: Console) -> Iterator[
 
 
 @contextmanager
-def training_bar(epochs: int, console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
-    """A bar over the steps of a training, and a line for each epoch: what `Training.run` tells."""
+def training_bar(epochs: int | None, console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
+    """A bar over the steps of a training, and a line for each look: what `Training.run` tells.
+
+    Args:
+        epochs: how many there will be at most; `None` where steps are counted instead.
+    """
     from wordwave.training.task import Step
 
-    unit = "epoch {task.fields[epoch]}"
-    fields = "loss {task.fields[loss]:.4f}  {task.fields[speed]:,.0f} words/s"
+    unit = "epoch {task.fields[epoch]}" if epochs else "step " + COUNT
+    fields = "loss {task.fields[loss]}  {task.fields[speed]:,.0f} words/s"
     with progress(unit, console, fields, transient=True) as bar:
-        task = bar.add_task("", total=None, epoch=f"1/{epochs}", loss=math.nan, speed=0.0)
+        task = bar.add_task("", total=1, epoch=f"1/{epochs}", loss="-", speed=0.0)
         pace = Pace()
 
         def watch(report: Step | Epoch) -> None:
             if isinstance(report, Step):
                 pace.count(report.n_words)
                 bar.update(task, total=report.n_steps, completed=report.step)
-                bar.update(task, loss=report.loss, speed=pace.speed)
+                bar.update(task, loss=f"{report.loss:.4f}", speed=pace.speed)
                 return
             scores = "".join(f"  dev {name} {value:.4f}" for name, value in report.scores.items())
             best = "  best" if report.is_best else ""
+            at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
             console.print(
-                f"epoch {report.epoch:>3}  loss {report.loss:.4f}{scores}  "
-                f"{pace.speed:,.0f} words/s{best}",
+                f"{at}  loss {report.loss:.4f}{scores}  {pace.speed:,.0f} words/s{best}",
                 **AS_IT_IS,
             )
-            bar.update(task, epoch=f"{min(report.epoch + 1, epochs)}/{epochs}")
+            bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
             pace.restart()
 
         yield watch
@@ -107,9 +111,9 @@ def character_bar(console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
     """The same for a language model: a line for each look at the valid part, in bits."""
     from wordwave.training.task import Step
 
-    fields = "{task.fields[bits]:.3f} bits  {task.fields[speed]:,.0f} characters/s"
+    fields = "{task.fields[bits]} bits  {task.fields[speed]:,.0f} characters/s"
     with progress("step", console, COUNT, fields, transient=True) as bar:
-        task = bar.add_task("", total=1, bits=math.nan, speed=0.0)
+        task = bar.add_task("", total=1, bits="-", speed=0.0)
         pace = Pace()
 
         def watch(report: Step | Epoch) -> None:
@@ -117,7 +121,7 @@ def character_bar(console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
             if isinstance(report, Step):
                 pace.count(report.n_words)
                 bar.update(task, total=report.n_steps, completed=report.step)
-                bar.update(task, bits=bits, speed=pace.speed)
+                bar.update(task, bits=f"{bits:.3f}", speed=pace.speed)
                 return
             said = f"step {report.step:>6}  training {bits:.4f} bits"
             if report.scores:

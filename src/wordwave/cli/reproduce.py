@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import tyro
 
+from wordwave.cli import reproduce_long
 from wordwave.cli.options import parsed
 from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, WITH_FOLDS, Rows
 from wordwave.experiments.parallel import Backend
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from wordwave.experiments.cells import Cell
     from wordwave.experiments.protocol import Protocol
 
-Target = Literal["table2", "table3", "table4", "table7", "fig1", "fig5", "fig6", "report"]
+Target = Literal[
+    "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report"
+]
 DataName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
 
 
@@ -90,6 +93,11 @@ class ReproduceOptions:
 
 def reproduce(args: list[str], prog: str) -> None:
     """`wordwave reproduce`"""
+    target = next((word for word in args if word in get_args(Target)), None)
+    if target in ("table5", "table6"):  # after other flags; else the verb of that name was found
+        rest = [word for word in args if word != target]
+        getattr(reproduce_long, target)(rest, f"{prog} {target}")
+        return
     options = parsed(ReproduceOptions, args, prog)
     check(options)
     from rich.console import Console

@@ -33,8 +33,7 @@ class LongOptions:
     jobs: int = 2
     """Trainings at once, one thread each."""
     out: Path | None = None
-    """Folder of records, run folders, the table and the curves; by default results/table5 or
-    results/table6."""
+    """Folder of records, run folders, the table and the curves; by default results/TABLE."""
     estimate_only: bool = False
     """Say how long it would take, and stop."""
     report_only: bool = False
@@ -45,6 +44,11 @@ class LongOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        for name in ("rows", "budgets"):
+            given = getattr(self, name, ("",))
+            if len(set(given)) < max(len(given), 1):
+                told = " ".join(given) or "none"
+                raise ValueError(f"{name} must name at least one, and each once, got {told}")
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,8 @@ def complete(table: LongTable, options: LongOptions) -> bool:
         left = sum((cell.steps - done[cell]) * each[cell.row] for cell in missing)
         console.print(
             f"{len(missing)} of {len(table.cells())} trainings are missing: about "
-            f"{spelled(left / options.jobs)} with {options.jobs} at once, if they have a core "
-            f"each. Journals: {table.out}/runs/*/metrics.jsonl",
+            f"{spelled(left / options.jobs)} of steps with {options.jobs} at once, if they have a "
+            f"core each, and some more to score. Journals: {table.out}/runs/*/metrics.jsonl",
             highlight=False,
             soft_wrap=True,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from queue import Queue
 from threading import Thread
 from typing import IO, TypeVar
@@ -35,6 +36,11 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
                 return
             batch.append(item)
         yield batch
+
+
+def is_text(file: str) -> bool:
+    """Whether what stands in the place of a file is a text itself: it has spaces and no file."""
+    return " " in file.strip() and not Path(file).exists()
 
 
 def piped() -> IO[bytes]:

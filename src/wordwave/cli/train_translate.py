@@ -37,7 +37,7 @@ def translate(args: list[str], prog: str) -> None:
         task=task,
         load=lambda: load_pairs(config.data),
         prepare=lambda pairs: task.prepare(config, pairs),
-        bar=lambda console: training_bar(config.training.epochs, console),
+        bar=lambda console: training_bar(None, console),
         show=show_result,
     )
 

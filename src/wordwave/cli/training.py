@@ -117,6 +117,8 @@ def carry_out(
     prepared = prepare(load())
     for note in prepared.notes:
         console.print(note, **AS_IT_IS)
+    if (folder / "state").exists():
+        console.print(f"Going on in {folder}.", **AS_IT_IS)
     try:
         with bar(console) as watch:
             result = task.train(

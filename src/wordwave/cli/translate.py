@@ -23,9 +23,9 @@ class TranslateOptions:
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
-    file: Annotated[Path | None, tyro.conf.Positional] = None
-    """Sentences: a text file with one a line, also .gz; by default what is piped in, translated as
-    it comes."""
+    file: Annotated[str | None, tyro.conf.Positional] = None
+    """Sentences: a text file with one a line, also .gz; or a sentence itself; by default what is
+    piped in, translated as it comes."""
     beam: int = 5
     """Translations followed up at once; 1 takes the likeliest piece each time."""
     length_penalty: float = 1.0
@@ -46,7 +46,7 @@ class TranslateOptions:
 def translate(args: list[str], prog: str) -> None:
     """`wordwave translate`"""
     options = tyro.cli(TranslateOptions, prog=prog, args=args)
-    from wordwave.cli.stream import arriving, batches, piped
+    from wordwave.cli.stream import arriving, batches, is_text, piped
     from wordwave.data.tables import read_texts
     from wordwave.files import write_whole
     from wordwave.tasks.translator import Search, Translator
@@ -56,7 +56,10 @@ def translate(args: list[str], prog: str) -> None:
     references = None
     if options.reference is not None:
         references = list(read_texts(options.reference, form="txt"))
-    if options.file is not None:
+    parts: Iterable[list[str]]
+    if options.file is not None and is_text(options.file):
+        parts = [[options.file]]
+    elif options.file is not None:
         parts = batches(read_texts(options.file, form="txt"), BATCH)
     else:
         if sys.stdin.isatty():

@@ -58,7 +58,8 @@ class Examples:
 def read_examples(path: str | Path, *, text: str = "text", label: str = "label") -> Examples:
     """Texts and labels from two columns of a csv, tsv or jsonl file.
 
-    A tsv file has no quotes: a tab or a line end cannot stand in a cell.
+    A row of a tsv file is one line. A cell in quotes that doubles those within, as spreadsheets
+    write it, is read without them; any other quotes are part of the text.
     """
     path = _existing(path)
     form = _form_of(path, but="txt")
@@ -233,11 +234,13 @@ def _csv_rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Ro
 
 def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]:
     """Records with the number of their first line; blank lines are left out."""
-    lines = (content for _, content in _lines(file))
     if form == "tsv":
-        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
-    else:
-        reader = csv.reader(lines, strict=True)
+        for line, content in _lines(file):
+            if row := content.removesuffix("\n").removesuffix("\r"):
+                yield line, list(map(_unquoted, row.split("\t")))
+        return
+    lines = (content for _, content in _lines(file))
+    reader = csv.reader(lines, strict=True)
     while True:
         line = reader.line_num + 1
         limit = csv.field_size_limit(_LONGEST_CELL)  # one for the whole process, so put back
@@ -251,6 +254,20 @@ def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]
             csv.field_size_limit(limit)
         if cells:
             yield line, cells
+
+
+def _unquoted(cell: str) -> str:
+    """A cell of a tsv file without the quotes around it, if they are that."""
+    if len(cell) < 2 or not (cell[0] == cell[-1] == '"'):
+        return cell
+    inside = cell[1:-1]
+    return cell if '"' in inside.replace('""', "") else inside.replace('""', '"')
+
+
+def tsv_cell(text: str) -> str:
+    """A text as a cell that is read as it was, but for tabs and line ends, which become spaces."""
+    cell = " ".join(text.splitlines()).replace("\t", " ")
+    return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
 
 
 def _json_rows(file: IO[bytes]) -> Iterator[Row]:

@@ -48,7 +48,9 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
     found = plain.pop("task", None)
     plain.pop("version", None)
     if found != task:
-        raise ValueError(f"'{folder}' is a run of {found!r}, wanted one of {task!r}")
+        uses = {"classify": "predict", "translate": "translate", "lm": "generate"}
+        hint = f"; wordwave {uses[found]} takes it" if found in uses else ""
+        raise ValueError(f"'{folder}' is a run of {found!r}, wanted one of {task!r}{hint}")
     return from_plain(kind, plain, where=f"'{folder / 'config.yaml'}'")
 
 

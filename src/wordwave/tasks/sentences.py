@@ -64,7 +64,14 @@ class SentenceTask:
         return total, int((targets != NO_TARGET).sum()), int(mask.sum())
 
     def score(self, model: nn.Module) -> dict[str, float]:
-        return {} if self.dev is None else {"accuracy": accuracy(model, self.dev)}
+        if self.dev is None:
+            return {}
+        if self.dev.targets.dim() > 1:
+            return {"accuracy": accuracy(model, self.dev)}
+        logits = logits_of(model, self.dev.sentences).double()
+        right = (logits.argmax(-1) == self.dev.targets).double().mean()
+        surprise = F.cross_entropy(logits, self.dev.targets)
+        return {"accuracy": float(right), "likelihood": -float(surprise)}
 
 
 @torch.no_grad()

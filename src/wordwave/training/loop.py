@@ -151,10 +151,12 @@ class Training:
         scores = self.task.score(self.model)
         mean = progress.loss / progress.since_judged
         progress.loss, progress.since_judged = 0.0, 0
-        is_best = bool(scores) and next(iter(scores.values())) > progress.best_score
-        progress.since_best += 1
+        found = list(scores.values())
+        is_best = bool(found) and found > progress.best_scores
+        is_better = bool(found) and found[0] > progress.best_score
+        progress.since_best = 0 if is_better else progress.since_best + 1
         if is_best:
-            progress.best_score, progress.since_best = next(iter(scores.values())), 0
+            progress.best_score, progress.best_scores = found[0], found
             progress.best_epoch, progress.best_step = progress.epoch, progress.step
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)

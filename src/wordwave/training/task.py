@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -24,7 +24,8 @@ class Task(Protocol):
         """The summed loss of some rows, how many answers it is of, and how many words they have."""
 
     def score(self, model: nn.Module) -> dict[str, float]:
-        """Figures on held-out examples, more is better; the first one selects. May be empty."""
+        """Figures on held-out examples, more is better; the first one selects, the next ones where
+        there is a tie. May be empty."""
 
 
 @runtime_checkable
@@ -54,8 +55,10 @@ class Progress:
     since_judged: int = 0
     """Those steps."""
     since_best: int = 0
-    """Looks at the dev part that brought no better score."""
+    """Looks at the dev part that brought no better score; a tie won by another figure is none."""
     best_score: float = -math.inf
+    best_scores: list[float] = field(default_factory=list)
+    """The same, and the figures after it."""
     best_epoch: int = 0
     best_step: int = 0
     examples: str = ""
