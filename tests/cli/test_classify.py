@@ -74,7 +74,9 @@ def test_evaluate_scores_a_file_and_shows_and_writes_who_was_taken_for_whom(cli,
 
 def test_predictions_as_a_table_keep_all_other_columns(cli, trained, tmp_path):
     given, out = tmp_path / "new.csv", tmp_path / "said.csv"
-    given.write_text('id,text,predicted\n7,"w1, yes",old\n8,"no ""no\n no",\n')
+    given.write_text(
+        'id,text,predicted,id\n7,"w1, yes",old,a\n8,"no ""no\n no",,"b\rc"\n', newline=""
+    )
     said = cli.call("predict", trained.folder, given, "--out", out)
     assert said.code == 0 and said.out == "" and f"Written: {out}" in said.err
     with out.open(newline="") as file:
@@ -83,6 +85,7 @@ def test_predictions_as_a_table_keep_all_other_columns(cli, trained, tmp_path):
         ("7", "w1, yes", "old"),
         ("8", 'no "no\n no', ""),
     ]
+    assert [r["id.1"] for r in rows] == ["a", "b\rc"]
     assert [r["wordwave_predicted"] for r in rows] == ['good "one"', "[bold]x[/]"]
     assert all(0.5 < float(r["probability"]) <= 1 for r in rows)
     piped = cli.call("predict", trained.folder, "--out", tmp_path / "x.tsv", stdin=b"yes\nno\n")
@@ -105,9 +108,11 @@ def test_predictions_as_a_table_keep_all_other_columns(cli, trained, tmp_path):
     )
 
 
-def test_a_text_itself_is_classified(cli, trained):
-    (one,) = answers(cli.call("predict", trained.folder, "w1 yes w2"))
-    assert one["text"] == "w1 yes w2" and one["label"] == 'good "one"'
+def test_a_text_itself_is_classified_and_a_missing_file_is_not_taken_for_one(cli, trained):
+    for text in ("w1 yes w2", "yes " * 300):  # the second is too long for the name of a file
+        (one,) = answers(cli.call("predict", trained.folder, text))
+        assert one["text"] == text and one["label"] in ('good "one"', "[bold]x[/]")
+    cli.refusal(cli.call("predict", trained.folder, "my reviews.csv"), "does not exist")
 
 
 def test_evaluate_takes_other_columns(cli, trained, tmp_path):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from wordwave.data.tables import tsv_cell
+from wordwave.data.tables import csv_cell, tsv_cell
 
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
@@ -166,9 +164,7 @@ def _cell(value: Any) -> str:
 def _spelled_table(rows: list[list[str]], form: TableForm) -> str:
     if form == "tsv":
         return "".join("\t".join(map(tsv_cell, row)) + "\n" for row in rows)
-    page = StringIO(newline="")
-    csv.writer(page, lineterminator="\n").writerows(rows)
-    return page.getvalue()
+    return "".join(",".join(map(csv_cell, row)) + "\n" for row in rows)
 
 
 def _unused(names: Iterable[str], columns: list[str]) -> list[str]:

@@ -96,6 +96,13 @@ def run_probe(options: ProbeOptions) -> None:
         raise ValueError(f"'{store.path}' holds none of these cells; run without --report-only")
     for span in lab_report.lengths_in(records):
         console.print(lab_report.table(records, span))
+    # Files tell of all that was ever run under the same terms, not only of what was asked for now.
+    seeds = 1 + max(r["seed"] for r in store.records())
+    known = [*PAIR_TASKS, *SEQUENCE_TASKS, *tasks]
+    kinds: list[str] = [*PAPER_EMBEDDINGS, *IN_ATTENTION]
+    comparable = cells(known, kinds, list(ENCODERS), seeds, options.recipe)
+    keys = {store.key_of(laboratory.key(cell)) for cell in comparable}
+    records = [r for r in store.records() if store.key_of(r) in keys]
     written = lab_report.write_files(records, options.out)
     first = lab_report.lengths_in(records)[0]
     written.append(lab_figures.draw_heat_map(records, first, options.out / "heat-map.png"))

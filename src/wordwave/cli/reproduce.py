@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -93,12 +93,16 @@ class ReproduceOptions:
 
 def reproduce(args: list[str], prog: str) -> None:
     """`wordwave reproduce`"""
-    target = next((word for word in args if word in get_args(Target)), None)
-    if target in ("table5", "table6"):  # after other flags; else the verb of that name was found
-        rest = [word for word in args if word != target]
-        getattr(reproduce_long, target)(rest, f"{prog} {target}")
+    # After other flags; at once, the verb of that name would have been found.
+    flags = ("--estimate-only", "--report-only")
+    at = next((i for i, word in enumerate(args) if word not in flags), len(args))
+    if args[at : at + 1] in (["table5"], ["table6"]):
+        run = getattr(reproduce_long, args[at])
+        run([*args[:at], *args[at + 1 :]], f"{prog} {args[at]}")
         return
     options = parsed(ReproduceOptions, args, prog)
+    if options.target in ("table5", "table6"):
+        raise ValueError(f"{options.target} must stand before its options, which are its own")
     check(options)
     from rich.console import Console
 

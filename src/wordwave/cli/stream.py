@@ -38,9 +38,15 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
         yield batch
 
 
-def is_text(file: str) -> bool:
+def is_text(given: str) -> bool:
     """Whether what stands in the place of a file is a text itself: it has spaces and no file."""
-    return " " in file.strip() and not Path(file).exists()
+    path = Path(given.strip())
+    if " " not in str(path) or path.suffix.lower() in (".txt", ".csv", ".tsv", ".jsonl", ".gz"):
+        return False
+    try:
+        return not path.exists()
+    except OSError:  # too long for a name
+        return True
 
 
 def piped() -> IO[bytes]:

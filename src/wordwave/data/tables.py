@@ -224,12 +224,25 @@ def _csv_rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Ro
     for column in wanted:
         if header.count(column) != 1:
             raise ValueError(_no_column(column, header))
+    header = _each_once(header)
     for line, cells in records:
         if len(cells) != len(header):
             raise ValueError(
                 f"line {line} must have {len(header)} cells like the first line, got {len(cells)}"
             )
         yield line, dict(zip(header, cells, strict=True))
+
+
+def _each_once(names: list[str]) -> list[str]:
+    """The names, with .1, .2, … after those that came before."""
+    found: list[str] = []
+    for name in names:
+        number, unused = 0, name
+        while unused in found:
+            number += 1
+            unused = f"{name}.{number}"
+        found.append(unused)
+    return found
 
 
 def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]:
@@ -264,9 +277,14 @@ def _unquoted(cell: str) -> str:
     return cell if '"' in inside.replace('""', "") else inside.replace('""', '"')
 
 
+def csv_cell(text: str) -> str:
+    """A text as a cell that is read as it was."""
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+
 def tsv_cell(text: str) -> str:
     """A text as a cell that is read as it was, but for tabs and line ends, which become spaces."""
-    cell = " ".join(text.splitlines()).replace("\t", " ")
+    cell = re.sub(r"\r\n|[\t\r\n]", " ", text)
     return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
 
 

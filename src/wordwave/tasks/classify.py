@@ -18,7 +18,7 @@ from wordwave.embedding.vectors import Vectors, read_vectors
 from wordwave.models.classifier import Classifier, count_parameters
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassifyConfig, TextSettings
-from wordwave.tasks.run_folder import check_same, finish, train_saved
+from wordwave.tasks.run_folder import check_same, train_saved
 from wordwave.tasks.scores import Scores, score
 from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
 from wordwave.text.bpe import BpeTokeniser, train_bpe
@@ -149,10 +149,14 @@ def train(
         examples=prepared.fingerprint,
         **options,
     )
-    journal = train_saved(classifier, training, folder, save_every=save_every, watch=watch)
-    if journal is None:
-        return {}
-    return finish(classifier, folder, _result(training, prepared, journal))
+    return train_saved(
+        classifier,
+        training,
+        folder,
+        figures=lambda journal: _result(training, prepared, journal),
+        save_every=save_every,
+        watch=watch,
+    )
 
 
 def check_same_run(config: ClassifyConfig, folder: Path) -> None:

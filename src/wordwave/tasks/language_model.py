@@ -14,7 +14,7 @@ from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.tasks.lm_config import LmConfig
-from wordwave.tasks.run_folder import check_same, finish, train_saved
+from wordwave.tasks.run_folder import check_same, train_saved
 from wordwave.tasks.streams import StreamTask
 from wordwave.tasks.writer import Writer
 from wordwave.training.loop import Training
@@ -82,10 +82,14 @@ def train(
     training = Training(
         writer.model, prepared.task, config.training, examples=prepared.fingerprint, **options
     )
-    journal = train_saved(writer, training, folder, save_every=save_every, watch=watch)
-    if journal is None:
-        return {}
-    return finish(writer, folder, _result(training, prepared, journal))
+    return train_saved(
+        writer,
+        training,
+        folder,
+        figures=lambda journal: _result(training, prepared, journal),
+        save_every=save_every,
+        watch=watch,
+    )
 
 
 def check_same_run(config: LmConfig, folder: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -116,20 +116,38 @@ def finished(folder: Path) -> dict[str, Any] | None:
 
 
 def train_saved(
-    saved: Saved, training: Training, folder: Path, *, save_every: float, watch: Watch | None
-) -> list[dict[str, Any]] | None:
-    """Train in a run folder to the end; the journal, which only the main process has."""
-    is_main = training.accelerator.is_main_process
-    with _alone_in(folder) if is_main else nullcontext():
-        if is_main and not (folder / "state").exists():
+    saved: Saved,
+    training: Training,
+    folder: Path,
+    *,
+    figures: Callable[[list[dict[str, Any]]], dict[str, Any]],
+    save_every: float,
+    watch: Watch | None,
+) -> dict[str, Any]:
+    """Train in a run folder to the end; the figures of the run, which only the main process has.
+
+    Args:
+        saved: the model that is trained.
+        figures: makes them from the journal, when the best weights are in the model.
+        save_every, watch: as in `train_in`.
+    """
+    if not training.accelerator.is_main_process:
+        train_in(folder, training, save_every=save_every, watch=watch)
+        return {}
+    with _alone_in(folder):
+        if not (folder / "state").exists():
             saved.save_words(folder)
         try:
             train_in(folder, training, save_every=save_every, watch=watch)
         except KeyboardInterrupt:
-            if is_main and training.best:
+            if training.best:
                 saved.save_weights(folder, training.best)
             raise
-        return read_journal(folder / "metrics.jsonl") if is_main else None
+        result = figures(read_journal(folder / "metrics.jsonl"))
+        saved.save_weights(folder)
+        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
+        shutil.rmtree(folder / "state", ignore_errors=True)  # it is not needed any more
+        return result
 
 
 @contextmanager
@@ -148,15 +166,9 @@ def _alone_in(folder: Path) -> Iterator[None]:
     except OSError as problem:
         raise OSError(f"'{folder}' cannot be written: {problem.strerror}") from problem
     try:
+        if finished(folder) is not None:
+            raise ValueError(f"another process has just finished the run in '{folder}'")
         yield
     finally:
         path.unlink(missing_ok=True)
         lock.release()
-
-
-def finish(saved: Saved, folder: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """Write the weights and figures of a run that is over; its state is not needed any more."""
-    saved.save_weights(folder)
-    write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-    shutil.rmtree(folder / "state", ignore_errors=True)
-    return result

@@ -16,7 +16,7 @@ from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
 from wordwave.tasks.pair_task import PairTask, SentencePairs, Weights
 from wordwave.tasks.pieces import Pieces, learn_pieces, texts_of
-from wordwave.tasks.run_folder import check_same, finish, train_saved
+from wordwave.tasks.run_folder import check_same, train_saved
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.tasks.translation_scores import (
     TranslationScores,
@@ -125,24 +125,35 @@ def train(
     The test part is translated once, with the weights that dev selected.
     """
     options = {} if accelerator is None else {"accelerator": accelerator}
-    translator, task = prepared.translator, prepared.task
+    translator = prepared.translator
     training = Training(
         translator.model,
-        task,
+        prepared.task,
         config.training,
         examples=prepared.fingerprint,
         **options,
     )
-    journal = train_saved(translator, training, folder, save_every=save_every, watch=watch)
-    if journal is None:
-        return {}
+    return train_saved(
+        translator,
+        training,
+        folder,
+        figures=lambda journal: _result(training, prepared, journal, folder),
+        save_every=save_every,
+        watch=watch,
+    )
+
+
+def _result(
+    training: Training, prepared: Prepared, journal: list[dict[str, Any]], folder: Path
+) -> dict[str, Any]:
+    translator, task = prepared.translator, prepared.task
     averaged = prefer_average(translator, task)
     test = None
     if prepared.test is not None:
         said = best_of(translator, prepared.test.sources)
         test = scored(translator, said, prepared.test.targets).plain()
         write_said(said, folder)
-    result = {
+    return {
         "test": test,
         "examples": prepared.fingerprint,
         **{f"dev_{name}": value for name, value in task.figures(translator.model).items()},
@@ -153,7 +164,6 @@ def train(
         "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
         "seconds": round(sum(r["seconds"] for r in journal), 1),
     }
-    return finish(translator, folder, result)
 
 
 def check_same_run(config: TranslateConfig, folder: Path) -> None:

@@ -152,7 +152,8 @@ class Training:
         mean = progress.loss / progress.since_judged
         progress.loss, progress.since_judged = 0.0, 0
         found = list(scores.values())
-        is_best = bool(found) and found > progress.best_scores
+        # States that an earlier version saved know the first figure only.
+        is_best = bool(found) and found > (progress.best_scores or [progress.best_score])
         is_better = bool(found) and found[0] > progress.best_score
         progress.since_best = 0 if is_better else progress.since_best + 1
         if is_best:
