@@ -40,7 +40,7 @@ class Remembered:
         return replace(picked, source=rows_of(self.source, sources), mask=self.mask[sources])
 
 
-class RecurrentTranslator(WordsInAndOut):
+class RecurrentTranslator(WordsInAndOut[Remembered]):
     """Logits of target words given source words; called as `TransformerTranslator` is.
 
     Args:
@@ -73,26 +73,6 @@ class RecurrentTranslator(WordsInAndOut):
         self.bridges = nn.ModuleList(linear(2 * read) for _ in range(config.decoder_layers))
         self.combine = linear(2 * dim)
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        source_positions: Tensor | None = None,
-        target_positions: Tensor | None = None,
-        *,
-        wanted: Tensor | None = None,
-        label_smoothing: float = 0.0,
-    ) -> Tensor:
-        """Logits, or, given the words that should follow, how surprising they are altogether.
-
-        Shape: source (B, S), target (B, T) beginning with START, wanted (B, T) -> (B, T, V) or ()
-        """
-        written = self.begin(source, source_positions)
-        states, _ = self._write(target, written, target_positions)
-        if wanted is None:
-            return self.words(states)
-        return self.surprise(states, wanted, label_smoothing)
-
     def begin(self, source: Tensor, positions: Tensor | None = None) -> Remembered:
         """Read the source. Shape: (B, S)"""
         mask = source != PADDING
@@ -101,11 +81,6 @@ class RecurrentTranslator(WordsInAndOut):
         hidden = torch.stack([torch.tanh(bridge(both)) for bridge in self.bridges])
         memory = self.to_source.read(self.dropout(self.narrow(read)))
         return Remembered(memory, mask, (hidden, torch.zeros_like(hidden)))
-
-    def step(self, written: Remembered, words: Tensor) -> tuple[Tensor, Remembered]:
-        """Logits of the word after these, which follow what is written. Shape: (B,) -> (B, V)"""
-        states, written = self._write(words.unsqueeze(1), written, None)
-        return self.words(states[:, 0]), written
 
     @torch.no_grad()
     def attention_map(self, source: Tensor, target: Tensor) -> Tensor:

@@ -162,7 +162,7 @@ class Written:
         return replace(picked, sources=kept, mask=self.mask[sources])
 
 
-class TransformerTranslator(WordsInAndOut):
+class TransformerTranslator(WordsInAndOut[Written]):
     """Logits of target words given source words; ids are padded with 0 at the end.
 
     Args:
@@ -180,26 +180,6 @@ class TransformerTranslator(WordsInAndOut):
             for _ in range(2)
         )
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        source_positions: Tensor | None = None,
-        target_positions: Tensor | None = None,
-        *,
-        wanted: Tensor | None = None,
-        label_smoothing: float = 0.0,
-    ) -> Tensor:
-        """Logits, or, given the words that should follow, how surprising they are altogether.
-
-        Shape: source (B, S), target (B, T) beginning with START, wanted (B, T) -> (B, T, V) or ()
-        """
-        written = self.begin(source, source_positions)
-        states, _ = self._write(target, written, target_positions)
-        if wanted is None:
-            return self.words(states)
-        return self.surprise(states, wanted, label_smoothing)
-
     def begin(self, source: Tensor, positions: Tensor | None = None) -> Written:
         """Read the source. Shape: (B, S)"""
         mask = source != PADDING
@@ -209,11 +189,6 @@ class TransformerTranslator(WordsInAndOut):
         x = self.norms[0](x)
         sources = tuple(layer.to_source.read(x) for layer in self._decoder())
         return Written(sources, mask, (None,) * len(sources))
-
-    def step(self, written: Written, words: Tensor) -> tuple[Tensor, Written]:
-        """Logits of the word after these, which follow what is written. Shape: (B,) -> (B, V)"""
-        states, written = self._write(words.unsqueeze(1), written, None)
-        return self.words(states[:, 0]), written
 
     def _write(
         self, target: Tensor, written: Written, positions: Tensor | None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +16,14 @@ from wordwave.layers.cross_entropy import linear_cross_entropy
 from wordwave.models.classifier import embedding_from
 from wordwave.models.translation_config import TranslationModelConfig
 
+S = TypeVar("S")
+"""What a model keeps of the sources and of the words written so far."""
 PADDING, UNKNOWN, START, END = range(4)
 """The first ids of a vocabulary of translation."""
 N_SPECIALS = 4
 
 
-class WordsInAndOut(nn.Module):
+class WordsInAndOut(nn.Module, ABC, Generic[S]):
     """A model whose embedding is also its output: a state is compared with every word.
 
     With a wave, what it is compared with is the amplitude, a word's meaning whatever its place.
@@ -35,6 +39,39 @@ class WordsInAndOut(nn.Module):
         if config.field == "complex":
             width = config.dim if self.by_magnitude else 2 * config.dim
             self.to_words = Linear(width, config.dim, field="real", bias=False)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_positions: Tensor | None = None,
+        target_positions: Tensor | None = None,
+        *,
+        wanted: Tensor | None = None,
+        label_smoothing: float = 0.0,
+    ) -> Tensor:
+        """Logits, or, given the words that should follow, how surprising they are altogether.
+
+        Shape: source (B, S), target (B, T) beginning with START, wanted (B, T) -> (B, T, V) or ()
+        """
+        written = self.begin(source, source_positions)
+        states, _ = self._write(target, written, target_positions)
+        if wanted is None:
+            return self.words(states)
+        return self.surprise(states, wanted, label_smoothing)
+
+    def step(self, written: S, words: Tensor) -> tuple[Tensor, S]:
+        """Logits of the word after these, which follow what is written. Shape: (B,) -> (B, V)"""
+        states, written = self._write(words.unsqueeze(1), written, None)
+        return self.words(states[:, 0]), written
+
+    @abstractmethod
+    def begin(self, source: Tensor, positions: Tensor | None = None) -> S:
+        """Read the source. Shape: (B, S)"""
+
+    @abstractmethod
+    def _write(self, target: Tensor, written: S, positions: Tensor | None) -> tuple[Tensor, S]:
+        """States of words that follow what is written. Shape: target (B, T) -> (B, T, parts·D)"""
 
     def embed(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
         """Shape: ids (B, L), positions broadcastable to it, or 1 … L -> (B, L, parts·D)"""
