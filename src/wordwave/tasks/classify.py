@@ -140,20 +140,14 @@ def train(
 
     The test part is scored once, with the weights that dev selected.
     """
-    options = {} if accelerator is None else {"accelerator": accelerator}
-    classifier = prepared.classifier
-    training = Training(
-        classifier.model,
+    return train_saved(
+        prepared.classifier,
         prepared.task,
         config.training,
-        examples=prepared.fingerprint,
-        **options,
-    )
-    return train_saved(
-        classifier,
-        training,
         folder,
-        figures=lambda journal: _result(training, prepared, journal),
+        examples=prepared.fingerprint,
+        figures=lambda training, journal: _result(training, prepared, journal),
+        accelerator=accelerator,
         save_every=save_every,
         watch=watch,
     )

@@ -77,16 +77,14 @@ def train(
 
     The test part is scored once, with the weights that the valid part selected.
     """
-    options = {} if accelerator is None else {"accelerator": accelerator}
-    writer = prepared.writer
-    training = Training(
-        writer.model, prepared.task, config.training, examples=prepared.fingerprint, **options
-    )
     return train_saved(
-        writer,
-        training,
+        prepared.writer,
+        prepared.task,
+        config.training,
         folder,
-        figures=lambda journal: _result(training, prepared, journal),
+        examples=prepared.fingerprint,
+        figures=lambda training, journal: _result(training, prepared, journal),
+        accelerator=accelerator,
         save_every=save_every,
         watch=watch,
     )

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
@@ -21,6 +21,11 @@ from wordwave.tasks.kind import run_config
 from wordwave.training.journal import read_journal
 from wordwave.training.loop import Training
 from wordwave.training.run import Watch, train_in
+from wordwave.training.settings import TrainingSettings
+from wordwave.training.task import Task
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 C = TypeVar("C")
 M = TypeVar("M", bound=nn.Module)
@@ -28,6 +33,10 @@ M = TypeVar("M", bound=nn.Module)
 
 class Saved(Protocol):
     """A model of a task, as far as a run folder is concerned."""
+
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
 
     def save_words(self, folder: Path) -> None:
         """All but the weights: what is known before training."""
@@ -117,20 +126,27 @@ def finished(folder: Path) -> dict[str, Any] | None:
 
 def train_saved(
     saved: Saved,
-    training: Training,
+    task: Task,
+    settings: TrainingSettings,
     folder: Path,
     *,
-    figures: Callable[[list[dict[str, Any]]], dict[str, Any]],
+    examples: str,
+    figures: Callable[[Training, list[dict[str, Any]]], dict[str, Any]],
+    accelerator: Accelerator | None,
     save_every: float,
     watch: Watch | None,
 ) -> dict[str, Any]:
-    """Train in a run folder to the end; the figures of the run, which only the main process has.
+    """Train in a run folder, from where it was left; the figures of the finished run, which only
+    the main process has.
 
     Args:
         saved: the model that is trained.
+        examples: their fingerprint.
         figures: makes them from the journal, when the best weights are in the model.
         save_every, watch: as in `train_in`.
     """
+    options = {} if accelerator is None else {"accelerator": accelerator}
+    training = Training(saved.model, task, settings, examples=examples, **options)
     if not training.accelerator.is_main_process:
         train_in(folder, training, save_every=save_every, watch=watch)
         return {}
@@ -143,7 +159,7 @@ def train_saved(
             if training.best:
                 saved.save_weights(folder, training.best)
             raise
-        result = figures(read_journal(folder / "metrics.jsonl"))
+        result = figures(training, read_journal(folder / "metrics.jsonl"))
         saved.save_weights(folder)
         write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
         shutil.rmtree(folder / "state", ignore_errors=True)  # it is not needed any more

@@ -124,20 +124,14 @@ def train(
 
     The test part is translated once, with the weights that dev selected.
     """
-    options = {} if accelerator is None else {"accelerator": accelerator}
-    translator = prepared.translator
-    training = Training(
-        translator.model,
+    return train_saved(
+        prepared.translator,
         prepared.task,
         config.training,
-        examples=prepared.fingerprint,
-        **options,
-    )
-    return train_saved(
-        translator,
-        training,
         folder,
-        figures=lambda journal: _result(training, prepared, journal, folder),
+        examples=prepared.fingerprint,
+        figures=lambda training, journal: _result(training, prepared, journal, folder),
+        accelerator=accelerator,
         save_every=save_every,
         watch=watch,
     )
