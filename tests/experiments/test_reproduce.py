@@ -86,6 +86,15 @@ def test_every_target_is_made(command, tmp_path, monkeypatch):
     assert len(words) == 2 and "good" in json.loads(words[0])["words"]
 
 
+def test_a_training_for_its_words_is_one_of_table_2(command, monkeypatch):
+    monkeypatch.setattr("wordwave.experiments.lexicon.valences", lambda: {"good": 2.0})
+    narrow = ["--datasets", "sst2-sentences", "--encoders", "fasttext"]
+    _, kept = command("table7", *narrow)
+    assert [r["kind"] for r in kept] == ["run"] and "delta" not in kept[0]
+    said, records = command("table2", *narrow, "--embeddings", "complex-order", "--rows", "paper")
+    assert "missing" not in said and records == kept
+
+
 def test_searches_choose_the_settings_that_cells_use(command):
     pytest.importorskip("optuna")
     flags = ["--datasets", "trec", "--encoders", "fasttext", "--embeddings", "none"]

@@ -17,7 +17,7 @@ from wordwave.experiments.epoch_timing import Timing, timing_kinds
 from wordwave.experiments.estimate import Estimate
 from wordwave.experiments.parallel import run_missing
 from wordwave.experiments.protocol import Protocol, parts_of
-from wordwave.experiments.sensitive_words import WordsRun
+from wordwave.experiments.sensitive_words import WordsRun, as_run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +43,7 @@ def run(
     elif options.target in ("table7", "fig1", "fig6"):
         runner = WordsRun(protocol)
         train(options, protocol, cells, words, console, runner, runner.key)
+        keep_runs(words, store)
     else:
         train(options, protocol, cells, store, console, CellRun(protocol), protocol.key)
 
@@ -83,6 +84,14 @@ def train(
     with bar("trainings", sum(seconds.values()), len(missing), console) as advance:
         for record in results:
             advance(seconds.get(store.key_of(record), 0.0))
+
+
+def keep_runs(words: Store, store: Store) -> None:
+    """A training whose words were kept is one of table 2 as well, and need not be made again."""
+    done = store.done()
+    for run in map(as_run, words.records()):
+        if store.key_of(run) not in done:
+            store.append(run)
 
 
 def searched(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 N_WORDS = 50
 SEEN_OFTEN = 5
 """Least count of a word whose δ says more of training than of its start."""
+_OF_WORDS = ("words", "counts", "delta", "untrained_delta", "waves")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class WordsRun:
             **self.key(cell),
             **_words_of(classifier, parts_of(cell.dataset).train.texts),
         }
+
+
+def as_run(record: Record) -> Record:
+    """What table 2 would have kept of the same training."""
+    return {**{k: v for k, v in record.items() if k not in _OF_WORDS}, "kind": "run"}
 
 
 def _words_of(classifier: TextClassifier, texts: Sequence[str]) -> Record:
