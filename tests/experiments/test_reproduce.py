@@ -199,10 +199,11 @@ def test_a_cluster_of_two_workers_runs_the_same_grid(
     store = Store(tmp_path / "records.jsonl", KEY)
     protocol = Protocol(folder=tiny_recipes)
     cells = [Cell("cr", "fasttext", kind, fold=fold) for kind in ("none", "pe") for fold in (0, 1)]
-    other = subprocess.Popen([sys.executable, "-c", WRITES, str(store.path), "0", "40"])
+    command = [sys.executable, "-c", WRITES, str(store.path)]
+    others = [subprocess.Popen([*command, *span]) for span in (("0", "30"), ("10", "40"))]
     run = CellRun(protocol)
     found = list(run_missing(cells, run, store, key=protocol.key, n_jobs=2, backend=backend))
-    assert other.wait(timeout=60) == 0
+    assert [other.wait(timeout=60) for other in others] == [0, 0]
     assert {store.key_of(r) for r in found} == {store.key_of(protocol.key(c)) for c in cells}
     assert len(found) == len(cells) and len(store.records()) == len(cells) + 40
     here = CellRun(protocol)(cells[0])

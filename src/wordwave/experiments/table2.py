@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
-from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES
+from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, TABLE4
 from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import (
@@ -66,8 +66,9 @@ def table3(summary: Summary, protocol: Protocol) -> Grid:
 
 
 def columns_of(summary: Summary) -> list[str]:
-    """The paper's data sets; SST-2 from sentences only where there are runs of it."""
-    extra = [SENTENCES] if SENTENCES in summary.datasets else []
+    """The paper's data sets; SST-2 from sentences only where more than Table 4 was run on it."""
+    on_sentences = {row for row, dataset in summary.runs if dataset == SENTENCES}
+    extra = [SENTENCES] if on_sentences - {("transformer", *row) for row in TABLE4} else []
     wanted = [d for d in DATASETS if d != "sst2" or d in summary.datasets or not extra]
     place = wanted.index("sst2") + 1 if "sst2" in wanted else len(wanted) - 1
     return [*wanted[:place], *extra, *wanted[place:]]
