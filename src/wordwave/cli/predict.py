@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from wordwave.data.tables import csv_cell, tsv_cell
+from wordwave.data.row_files import csv_cell, tsv_cell
 
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier

@@ -1,32 +1,26 @@
-"""Readers of texts and labels: csv, tsv, jsonl and plain text, each also as `.gz`.
-
-Files are streamed. Lines end with LF (or CR LF) and nowhere else: U+0085 and its like are part of a
-text. Whatever is wrong with a file is one line that names the file, the line and the rule.
-"""
+"""Texts and labels out of files: csv, tsv, jsonl and plain text, each also as `.gz`."""
 
 from __future__ import annotations
 
-import csv
-import difflib
-import gzip
 import json
 import math
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as clipped
-from typing import IO, Any, Literal, cast, get_args
+from typing import IO, Any, cast
 
-Form = Literal["txt", "csv", "tsv", "jsonl"]
-Row = tuple[int, dict[str, Any]]
-"""A line's number and its cells by column."""
+from wordwave.data.row_files import (
+    Form,
+    blamed,
+    existing,
+    form_of,
+    numbered_lines,
+    opened,
+    rows,
+)
 
-# A file of another kind is not to be read into memory as one line.
-_LONGEST_LINE = 1 << 28
-_LONGEST_CELL = 2**31 - 1  # the most that csv takes on every platform
 _NOT_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -61,11 +55,11 @@ def read_examples(path: str | Path, *, text: str = "text", label: str = "label")
     A row of a tsv file is one line. A cell in quotes that doubles those within, as spreadsheets
     write it, is read without them; any other quotes are part of the text.
     """
-    path = _existing(path)
-    form = _form_of(path, but="txt")
+    path = existing(path)
+    form = form_of(path, but="txt")
     texts, labels = [], []
-    with _opened(path) as file, _blamed(path):
-        for line, row in _rows(file, form, (text, label)):
+    with opened(path) as file, blamed(path):
+        for line, row in rows(file, form, (text, label)):
             texts.append(_text_in(row, text, line))
             labels.append(_label_in(row, label, line))
         if not texts:
@@ -78,10 +72,10 @@ def read_headerless(path: str | Path, classes: Sequence[str] | None = None) -> E
 
     With `classes`, label i is read as `classes[i]`.
     """
-    path = _existing(path)
+    path = existing(path)
     texts, labels = [], []
-    with _opened(path) as file, _blamed(path):
-        for line, content in _lines(file):
+    with opened(path) as file, blamed(path):
+        for line, content in numbered_lines(file):
             label, tab, text = content.removesuffix("\n").partition("\t")
             if not tab:
                 raise ValueError(f"line {line} must be label<TAB>text, got {clipped(content)}")
@@ -107,8 +101,8 @@ def read_texts(
     text column. `form` says so where the name does not.
     """
     if isinstance(source, (str, Path)):
-        path = _existing(source)
-        return _texts(path, form or _form_of(path), text)
+        path = existing(source)
+        return _texts(path, form or form_of(path), text)
     stream = getattr(source, "buffer", source)  # sys.stdin as bytes
     return _texts(cast("IO[bytes]", stream), form or "txt", text)
 
@@ -116,8 +110,8 @@ def read_texts(
 def read_rows(source: str | Path | IO[bytes], *, text: str = "text") -> Iterator[dict[str, Any]]:
     """The same with all other columns: a row at a time, by column; a line of `.txt` is its text."""
     if isinstance(source, (str, Path)):
-        path = _existing(source)
-        return _cells(path, _form_of(path), text)
+        path = existing(source)
+        return _cells(path, form_of(path), text)
     return _cells(source, "txt", text)
 
 
@@ -127,190 +121,18 @@ def _texts(source: Path | IO[bytes], form: Form, text: str) -> Iterator[str]:
 
 def _cells(source: Path | IO[bytes], form: Form, text: str) -> Iterator[dict[str, Any]]:
     empty = True
-    with _opened(source) as file, _blamed(source):
+    with opened(source) as file, blamed(source):
         if form == "txt":
-            for _, content in _lines(file):
+            for _, content in numbered_lines(file):
                 empty = False
                 yield {text: content.removesuffix("\n").removesuffix("\r")}
         else:
-            for line, row in _rows(file, form, (text,)):
+            for line, row in rows(file, form, (text,)):
                 empty = False
                 _text_in(row, text, line)
                 yield row
         if empty:
             raise ValueError("must hold at least one text, got none")
-
-
-def _existing(path: str | Path) -> Path:
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"'{path}' must be a file, got a folder")
-    if not path.exists():
-        raise FileNotFoundError(f"file '{path}' does not exist")
-    return path
-
-
-def _form_of(path: Path, but: str = "") -> Form:
-    known = [form for form in get_args(Form) if form != but]
-    form = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if form not in known:
-        endings = ", ".join(f".{form}" for form in known)
-        raise ValueError(f"file '{path}' must end in one of {endings}, or one of these and .gz")
-    return cast("Form", form)
-
-
-@contextmanager
-def _opened(source: Path | IO[bytes]) -> Iterator[IO[bytes]]:
-    """The file or stream as bytes; a stream of the caller's is left open."""
-    if not isinstance(source, Path):
-        yield source
-    elif source.name.lower().endswith(".gz"):
-        with gzip.open(source) as file:
-            yield cast("IO[bytes]", file)
-    else:
-        with source.open("rb") as file:
-            yield file
-
-
-@contextmanager
-def _blamed(source: Path | IO[bytes]) -> Iterator[None]:
-    """Adds which file it was to what is wrong."""
-    name = f"file '{source}'" if isinstance(source, Path) else "the input"
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{name} is not a whole gzip file: {error}") from None
-    except csv.Error as error:
-        raise ValueError(f"{name}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-
-
-def _lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
-    """Numbered lines with their ends, split at LF only."""
-    line = offset = 0
-    while content := file.readline(_LONGEST_LINE):
-        line += 1
-        if len(content) == _LONGEST_LINE:
-            raise ValueError(f"line {line} must be shorter than {_LONGEST_LINE} bytes")
-        if b"\0" in content:
-            raise ValueError(f"line {line} holds a NUL byte: not a text file")
-        if line == 1:
-            offset = 3 * content.startswith(b"\xef\xbb\xbf")  # a byte order mark
-            content = content[offset:]
-        try:
-            yield line, content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            at = offset + error.start
-            raise ValueError(f"line {line} must be UTF-8, but is not at byte {at}") from None
-        offset += len(content)
-
-
-def _rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Row]:
-    """Rows that have all the columns wanted, though perhaps no value in them."""
-    read = _json_rows(file) if form == "jsonl" else _csv_rows(file, form, wanted)
-    for line, row in read:
-        for column in wanted:
-            if column not in row:
-                raise ValueError(f"line {line}: {_no_column(column, list(row))}")
-        yield line, row
-
-
-def _csv_rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Row]:
-    records = _csv_records(file, form)
-    _, header = next(records, (0, None))
-    if header is None:
-        raise ValueError("must start with a line of column names, got an empty file")
-    for column in wanted:
-        if header.count(column) != 1:
-            raise ValueError(_no_column(column, header))
-    header = _each_once(header)
-    for line, cells in records:
-        if len(cells) != len(header):
-            raise ValueError(
-                f"line {line} must have {len(header)} cells like the first line, got {len(cells)}"
-            )
-        yield line, dict(zip(header, cells, strict=True))
-
-
-def _each_once(names: list[str]) -> list[str]:
-    """The names, with .1, .2, … after those that came before."""
-    found: list[str] = []
-    for name in names:
-        number, unused = 0, name
-        while unused in found:
-            number += 1
-            unused = f"{name}.{number}"
-        found.append(unused)
-    return found
-
-
-def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]:
-    """Records with the number of their first line; blank lines are left out."""
-    if form == "tsv":
-        for line, content in _lines(file):
-            if row := content.removesuffix("\n").removesuffix("\r"):
-                yield line, list(map(_unquoted, row.split("\t")))
-        return
-    lines = (content for _, content in _lines(file))
-    reader = csv.reader(lines, strict=True)
-    while True:
-        line = reader.line_num + 1
-        limit = csv.field_size_limit(_LONGEST_CELL)  # one for the whole process, so put back
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise ValueError(f"line {line} is not {form}: {error}") from None
-        finally:
-            csv.field_size_limit(limit)
-        if cells:
-            yield line, cells
-
-
-def _unquoted(cell: str) -> str:
-    """A cell of a tsv file without the quotes around it, if they are that."""
-    if len(cell) < 2 or not (cell[0] == cell[-1] == '"'):
-        return cell
-    inside = cell[1:-1]
-    return cell if '"' in inside.replace('""', "") else inside.replace('""', '"')
-
-
-def csv_cell(text: str) -> str:
-    """A text as a cell that is read as it was."""
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
-
-
-def tsv_cell(text: str) -> str:
-    """A text as a cell that is read as it was, but for tabs and line ends, which become spaces."""
-    cell = re.sub(r"\r\n|[\t\r\n]", " ", text)
-    return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
-
-
-def _json_rows(file: IO[bytes]) -> Iterator[Row]:
-    for line, content in _lines(file):
-        if not content.strip():
-            continue
-        try:
-            row = json.loads(content)
-        except (ValueError, RecursionError):
-            raise ValueError(f"line {line} must be JSON, got {clipped(content)}") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"line {line} must be a JSON object, got {clipped(row)}")
-        yield line, row
-
-
-def _no_column(column: str, columns: list[str]) -> str:
-    if columns.count(column) > 1:
-        return f"column {column!r} must be there once, got it {columns.count(column)} times"
-    if len(columns) == 1 and ";" in columns[0]:
-        return f"there is no column {column!r}: cells must be parted by commas, not by semicolons"
-    near = difflib.get_close_matches(column, columns, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    shown = ", ".join(clipped(name) for name in columns[:20])
-    more = ", …" if len(columns) > 20 else ""
-    return f"there is no column {column!r}, only {shown}{more}{hint}"
 
 
 def _text_in(row: dict[str, Any], column: str, line: int) -> str:

@@ -1,39 +1,24 @@
-"""Readers of pretrained word vectors: word2vec binary, text (word2vec, fastText, GloVe) and `.npy`.
+"""Pretrained word vectors: word2vec binary, text (word2vec, fastText, GloVe) and `.npy`.
 
 Files are streamed and only the rows of wanted words are kept, so a 3 GB file needs little memory.
-Whatever is wrong with a file is one `ValueError`: readers say where and what, `_opened` adds which
-file.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
-import re
-import zlib
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from io import BufferedReader
-from itertools import chain, takewhile
+from functools import cached_property
 from pathlib import Path
-from reprlib import repr as clipped
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Format = Literal["auto", "word2vec-binary", "text", "npy"]
+from wordwave.embedding.vector_file import Kept, opened
+from wordwave.embedding.vector_readers import read_binary, read_npy, read_text, words_beside
 
-_CHUNK = 1 << 18
-# Bounds that keep a file of the wrong kind from being read into memory as one line or one word.
-_LONGEST_LINE = 1 << 20
-_LONGEST_WORD = 1 << 12
-_HEADER = re.compile(rb"(\d{1,12})[ \t](\d{1,6})\s*")
-_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+Format = Literal["auto", "word2vec-binary", "text", "npy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +90,15 @@ def read_vectors(
     kind = _format_by_ending(path) if format == "auto" else format
     if words is not None and kind != "npy":
         raise ValueError(f"words= goes with an .npy matrix, '{path}' is read as {kind}")
-    kept = _Kept(None if vocabulary is None else frozenset(vocabulary), besides)
-    with _opened(path, "vectors file") as stream:
+    kept = Kept(None if vocabulary is None else frozenset(vocabulary), besides)
+    with opened(path, "vectors file") as stream:
         if kind == "npy":
-            return _read_npy(path, _words_beside(path) if words is None else Path(words), kept, dim)
-        read = _read_binary if kind == "word2vec-binary" else _read_text
-        return read(stream, kept, dim)
+            beside = words_beside(path) if words is None else Path(words)
+            width = read_npy(path, beside, kept, dim)
+        else:
+            read = read_binary if kind == "word2vec-binary" else read_text
+            width = read(stream, kept, dim)
+    return Vectors(kept.words, kept.matrix(width))
 
 
 def _format_by_ending(path: Path) -> Format:
@@ -118,210 +106,3 @@ def _format_by_ending(path: Path) -> Format:
     if name.endswith((".bin", ".bin.gz")):
         return "word2vec-binary"
     return "npy" if name.endswith(".npy") else "text"
-
-
-@contextmanager
-def _opened(path: Path, role: str) -> Iterator[BufferedReader]:
-    """The unpacked bytes of a file. All that goes wrong while it is open names the file."""
-    if not path.is_file():
-        raise ValueError(f"{role} '{path}': no such file; check the path or fetch the file")
-    packed = path.name.lower().endswith(".gz")
-    raw: Any = gzip.GzipFile(path) if packed else path.open("rb", buffering=0)
-    with BufferedReader(raw, _CHUNK) as stream:
-        try:
-            if not stream.peek(1):
-                raise ValueError("byte 0: the file is empty; fetch it again")
-            yield stream
-        except (OSError, EOFError, zlib.error) as error:
-            place = f"{role} '{path}', byte {stream.tell()}"
-            raise ValueError(f"{place}: cannot be read ({error}); fetch it again") from None
-        except ValueError as error:
-            raise ValueError(f"{role} '{path}', {error}") from None
-
-
-def _lines(stream: BufferedReader) -> Iterator[bytes]:
-    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), 1):
-        if len(line) == _LONGEST_LINE:
-            raise ValueError(f"line {number}: longer than {_LONGEST_LINE} bytes; is this text?")
-        yield line.removesuffix(b"\n").removesuffix(b"\r")
-
-
-def _decoded(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace")
-
-
-class _Kept:
-    """The wanted rows met so far; of a repeated word the first."""
-
-    def __init__(self, wanted: frozenset[str] | None, besides: int = 0) -> None:
-        self.wanted, self.besides = wanted, besides
-        self._first_fields = {word.split(" ", 1)[0] for word in wanted or ()}
-        self._words: dict[str, None] = {}
-        self._rows = bytearray()
-
-    def wants(self, word: str) -> bool:
-        return self._takes(word) and word not in self._words
-
-    def _takes(self, word: str) -> bool:
-        return self.wanted is None or self.besides > 0 or word in self.wanted
-
-    def may_want(self, line: bytes) -> bool:
-        """Whether a text line can be of a wanted word, judged by its first field alone."""
-        if self.wanted is None or self.besides > 0:
-            return True
-        return _decoded(line.split(b" ", 1)[0]) in self._first_fields
-
-    def add(self, word: str, values: NDArray[Any], place: str) -> None:
-        with np.errstate(over="ignore"):  # too large for float32 becomes infinite, reported below
-            row = values.astype(np.float32)
-        finite = np.isfinite(row)
-        if not finite.all():
-            odd = values[~finite][0]
-            raise ValueError(f"{place}: expected finite numbers for {clipped(word)}, found {odd}")
-        if self.wanted is not None and word not in self.wanted:
-            self.besides -= 1
-        self._words[word] = None
-        self._rows += row.tobytes()
-
-    def vectors(self, dim: int) -> Vectors:
-        matrix = np.frombuffer(self._rows, np.float32).reshape(len(self._words), dim)
-        return Vectors(list(self._words), torch.from_numpy(matrix))
-
-
-def _read_text(stream: BufferedReader, kept: _Kept, dim: int | None) -> Vectors:
-    lines = _lines(stream)
-    first = next(lines)
-    if header := _HEADER.fullmatch(first):
-        count, dim = _announced(header, "line 1", dim)
-    else:
-        dim = dim or first.rstrip(b" ").count(b" ")
-        lines = chain([first], lines)
-    if b"\0" in first or not dim:
-        found = clipped(_decoded(first))
-        raise ValueError(f"line 1: expected a word and its numbers, found {found}; is this text?")
-    start, number = (2, 1) if header else (1, 0)
-    for number, line in enumerate(lines, start):
-        # The first row is parsed even if unwanted: a file of another kind must not pass as vectors.
-        if number == start or kept.may_want(line):
-            word, values = _parsed(line.rstrip(b" "), f"line {number}", dim, kept.wanted)
-            if kept.wants(word):
-                kept.add(word, values, f"line {number}")
-    if header and number - 1 != count:
-        rule = f"the header announces {count} words, found {number - 1}; fetch the file again"
-        raise ValueError(f"line {number}: {rule}")
-    return kept.vectors(dim)
-
-
-def _parsed(
-    line: bytes, place: str, dim: int, wanted: frozenset[str] | None
-) -> tuple[str, NDArray[np.float64]]:
-    """The word of a text line and its numbers (dim,), split from the right: words may hold spaces.
-
-    A word that ends in a number ('Route 66') looks like a row with one number too many, and is
-    reported as one unless the vocabulary asks for exactly this word.
-    """
-    raw, *numbers = line.rsplit(b" ", dim)
-    word = _decoded(raw)
-    front, _, last = raw.rpartition(b" ")
-    too_long = front and (not last or _NUMBER.fullmatch(last)) and word not in (wanted or ())
-    if too_long or len(numbers) < dim:
-        fields = line.split(b" ")
-        found = len(list(takewhile(_NUMBER.fullmatch, reversed(fields[1:]))))
-        shown = clipped(_decoded(b" ".join(fields[: len(fields) - found])))
-        raise ValueError(f"{place}: expected {dim} numbers after the word {shown}, found {found}")
-    try:
-        return word, np.array(list(map(float, numbers)))
-    except ValueError:
-        odd = clipped(_decoded(next(n for n in numbers if not _NUMBER.fullmatch(n))))
-        rule = f"expected {dim} numbers after the word {clipped(word)}, found {odd} among them"
-        raise ValueError(f"{place}: {rule}") from None
-
-
-def _read_binary(stream: BufferedReader, kept: _Kept, dim: int | None) -> Vectors:
-    line = stream.readline(64)
-    header = _HEADER.fullmatch(line)
-    if header is None:
-        raise ValueError(f"byte 0: expected a header 'count dim', found {clipped(_decoded(line))}")
-    count, dim = _announced(header, "byte 0", dim)
-    row_bytes = 4 * dim
-    window, start, passed = b"", 0, len(line)  # `passed` bytes of the file lie before the window
-    for index in range(1, count + 1):
-        if len(window) - start < _LONGEST_WORD + row_bytes:
-            passed += start
-            window, start = window[start:] + stream.read(_CHUNK + row_bytes), 0
-        space = window.find(b" ", start, start + _LONGEST_WORD)
-        end = space + 1 + row_bytes
-        if space < 0 or end > len(window):
-            raise _broken_row(window[start:], passed + start, f"word {index} of {count}")
-        word = _decoded(window[start:space].removeprefix(b"\n"))
-        if kept.wants(word):
-            values = np.frombuffer(window, "<f4", dim, offset=space + 1)
-            kept.add(word, values, f"byte {passed + space + 1}")
-        start = end
-    if window[start:] + stream.read(2) not in (b"", b"\n"):
-        rule = f"the header announces {count} words, found more bytes after them"
-        raise ValueError(f"byte {passed + start}: {rule}")
-    return kept.vectors(dim)
-
-
-def _broken_row(rest: bytes, offset: int, which: str) -> ValueError:
-    raw, space, _ = rest[:_LONGEST_WORD].removeprefix(b"\n").partition(b" ")
-    word = clipped(_decoded(raw))
-    if not space and len(rest) >= _LONGEST_WORD:
-        return ValueError(f"byte {offset}: expected {which} to end in a space, found {word}")
-    return ValueError(
-        f"byte {offset + len(rest)}: the file ends in {which}, {word}; fetch it again"
-    )
-
-
-def _announced(header: re.Match[bytes], place: str, dim: int | None) -> tuple[int, int]:
-    """The number of words and the dimension in a header line."""
-    count, announced = map(int, header.groups())
-    if not count or not announced:
-        raise ValueError(f"{place}: expected a count and a dim above 0, found {count} {announced}")
-    _check_dim(announced, place, dim)
-    return count, announced
-
-
-def _check_dim(found: int, place: str, expected: int | None) -> None:
-    if expected not in (None, found):
-        raise ValueError(f"{place}: expected vectors of dimension {expected}, found {found}")
-
-
-def _read_npy(path: Path, words: Path, kept: _Kept, dim: int | None) -> Vectors:
-    matrix = _mapped_matrix(path)
-    _check_dim(matrix.shape[1], "header", dim)
-    number = 0
-    for number, word in enumerate(_words_of(words), 1):
-        if number <= len(matrix) and kept.wants(word):
-            kept.add(word, matrix[number - 1], f"row {number - 1}")
-    if number != len(matrix):
-        raise ValueError(f"header: {len(matrix)} rows, but {number} words in '{words}'")
-    return kept.vectors(matrix.shape[1])
-
-
-def _mapped_matrix(path: Path) -> NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy's header parser lets SyntaxError, TokenError, ... through
-        raise ValueError(f"header: expected an .npy matrix of floats, found {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise ValueError("header: expected an .npy matrix of floats, found an .npz archive")
-    if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
-        found = f"{array.dtype} of shape {array.shape}"
-        raise ValueError(f"header: expected a matrix of floats (words, dim), found {found}")
-    return np.asarray(array)  # still mapped, and its rows are quicker to take than np.memmap's
-
-
-def _words_of(path: Path) -> Iterator[str]:
-    with _opened(path, "words file") as stream:
-        yield from map(_decoded, _lines(stream))
-
-
-def _words_beside(matrix: Path) -> Path:
-    stem = re.sub(r"(\.f(16|32))?\.npy$", "", matrix.name)
-    names = [f"{stem}.words.txt", f"{stem}.words.txt.gz"]
-    for name in names:
-        if matrix.with_name(name).is_file():
-            return matrix.with_name(name)
-    raise ValueError(f"words: expected one of {names} beside it, found none; pass words=")
