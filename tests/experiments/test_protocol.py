@@ -15,11 +15,11 @@ from wordwave.experiments.cells import (
     table2_cells,
     table4_cells,
 )
-from wordwave.experiments.chosen import chosen_in, search_key, searched_cells
+from wordwave.experiments.chosen import choice, search_key, searched_cells, with_choices
 from wordwave.experiments.matched import count, nearest, widened
 from wordwave.experiments.protocol import KEY, Protocol, SearchTerms, parts_of
 from wordwave.experiments.store import Store
-from wordwave.models.config import ENCODERS, ModelConfig
+from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, ModelConfig
 from wordwave.tasks.classify import prepare
 from wordwave.tasks.config import TextSettings
 
@@ -153,7 +153,9 @@ def test_a_wider_model_keeps_its_pretrained_vectors(tiny_home, tiny_recipes, tmp
     before = prepared.classifier.model.embedding.meaning
     after = wide.classifier.model.embedding.meaning
     assert before.shape[1] == 6 and after.shape[1] > 6
-    assert (after[:, :6] == before).all() and after[1:, 6:].std() > 0
+    words = list(prepared.classifier.encoder.vocabulary.words)
+    assert (after[:, :6] == before).all() and after[words.index("good"), 6:].std() > 0
+    assert (after[1, 6:] == 0).all()  # no unknown word is met in training
 
 
 def test_searches_are_one_for_each_embedding_and_data_set():
@@ -165,7 +167,9 @@ def test_searches_are_one_for_each_embedding_and_data_set():
     }
     matched = [Cell("cr", "cnn", "none", "matched")]
     wanted = searched_cells(matched, SearchTerms(5))
-    assert [c.embedding for c in wanted] == ["none", "complex-order"]
+    assert {c.embedding for c in wanted} == kinds  # a choice takes all five
+    rope = searched_cells([Cell("cr", "transformer", "rope")], SearchTerms(5))
+    assert {c.embedding for c in rope} == {*kinds, "rope"}
     on_trec = searched_cells(cells, SearchTerms(5, on="trec"))
     assert {(c.dataset, c.embedding) for c in on_trec} == {("trec", k) for k in kinds}
 
@@ -174,16 +178,16 @@ def test_one_search_may_serve_all_data_sets(tmp_path, tiny_recipes):
     protocol = Protocol(search=SearchTerms(5, on="trec"), folder=tiny_recipes)
     store = Store(tmp_path / "records.jsonl", KEY)
     searched = replace(WAVES, dataset="trec")
-    store.append({**search_key(protocol, searched), "chosen": {"training": {"batch_size": 64}}})
-    found = replace(protocol, chosen=chosen_in(store, protocol, [searched]))
+    searches(store, protocol, searched)
+    found = with_choices(protocol, store)
     assert found.config(WAVES).training.batch_size == 64
-    with pytest.raises(ValueError, match="none on trec"):
-        found.config(replace(WAVES, embedding="none"))
+    with pytest.raises(ValueError, match="cnn with none on trec"):
+        found.config(replace(WAVES, encoder="cnn", embedding="none"))
 
 
 def test_large_sets_are_read_less_often():
     epochs = {d: Protocol().config(Cell(d, "cnn", "tpe")).training.epochs for d in DATASETS}
-    assert epochs == {"mr": 6, "subj": 6, "cr": 10, "mpqa": 6, "sst2": 2, "trec": 10}
+    assert epochs == {"mr": 4, "subj": 4, "cr": 10, "mpqa": 6, "sst2": 2, "trec": 10}
 
 
 def test_what_a_search_chose_counts_more_than_the_recipe(tmp_path, tiny_recipes):
@@ -191,13 +195,38 @@ def test_what_a_search_chose_counts_more_than_the_recipe(tmp_path, tiny_recipes)
     store = Store(tmp_path / "records.jsonl", KEY)
     with pytest.raises(ValueError, match="no search of 5 trials"):
         protocol.config(WAVES)
-    store.append({**search_key(protocol, WAVES), "chosen": {"training": {"batch_size": 64}}})
-    found = replace(protocol, chosen=chosen_in(store, protocol, [WAVES]))
+    searches(store, protocol, WAVES)
+    found = with_choices(protocol, store)
     assert found.config(WAVES).training.batch_size == 64
     assert found.config(replace(WAVES, variant="initial-phases")).training.batch_size == 64
     assert found.key(WAVES) != protocol.unsearched().key(WAVES)
     other = Protocol(search=SearchTerms(6), folder=tiny_recipes)
-    assert chosen_in(store, other, [WAVES]) == {}
+    assert with_choices(other, store).chosen == {}
+
+
+def tried(n_dev=400, **accuracies):
+    """A search whose trials differ in batch size."""
+    trials = [
+        {"settings": {"training": {"batch_size": int(name[1:])}}, "dev_accuracy": accuracy}
+        for name, accuracy in accuracies.items()
+    ]
+    return {"trials": trials, "n_dev": n_dev}
+
+
+def searches(store, protocol, cell):
+    """Searches of all five embeddings, each of them for batches of 64."""
+    for kind in PAPER_EMBEDDINGS:
+        key = search_key(protocol, replace(cell, embedding=kind))
+        store.append({**key, **tried(b32=0.8, b64=0.9)})
+
+
+def test_what_a_row_cannot_tell_apart_is_decided_by_all_rows():
+    rows = [tried(b32=0.80, b64=0.85, b128=0.70) for _ in range(4)]
+    close = tried(b32=0.86, b64=0.85, b128=0.70)  # a standard error is 0.017
+    far = tried(b32=0.90, b64=0.85, b128=0.70)
+    assert choice(close, [*rows, close]) == {"training": {"batch_size": 64}}
+    assert choice(far, [*rows, far]) == {"training": {"batch_size": 32}}
+    assert choice(tried(b256=0.9), rows) == {"training": {"batch_size": 256}}
 
 
 def test_a_missing_recipe_is_named(tmp_path):

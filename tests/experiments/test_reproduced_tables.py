@@ -98,7 +98,7 @@ def test_the_papers_figures_are_whole():
 
 
 def test_table_2_shows_means_marks_and_the_paper():
-    summary = Summary.of(grid_records(), PROTOCOL.terms())
+    summary = Summary.of(grid_records(), PROTOCOL)
     grid = table2(summary, PROTOCOL)
     rows = {(row[0], i): row for i, row in enumerate(grid.rows)}
     waves = next(row for (name, _), row in rows.items() if name == "complex-order")
@@ -114,7 +114,7 @@ def test_table_2_shows_means_marks_and_the_paper():
 
 
 def test_marks_stand_for_significant_improvements():
-    summary = Summary.of(grid_records(folds=10), PROTOCOL.terms())
+    summary = Summary.of(grid_records(folds=10), PROTOCOL)
     text = markdown(table2(summary, PROTOCOL))
     assert "§†‡∗" in text
 
@@ -124,30 +124,28 @@ def test_rows_under_other_terms_or_older_settings_do_not_count():
     old = {**record(cell, 0.1), "how": {"model": {"dim": 1}}}
     quick = {**record(cell, 0.2), "budget": "quick"}
     new = [record(replace(cell, fold=fold), 0.8) for fold in range(2)]
-    summary = Summary.of([old, quick, *new], PROTOCOL.terms())
+    summary = Summary.of([old, quick, *new], PROTOCOL)
     assert summary.scores(("cnn", "tpe", "paper"), "cr") == {(0, 0): 0.8, (1, 0): 0.8}
 
 
 def test_a_table_is_the_same_whatever_the_order_of_the_records():
     records = grid_records(folds=2)
-    one, other = (
-        Summary.of(order, PROTOCOL.terms()) for order in (records, list(reversed(records)))
-    )
+    one, other = (Summary.of(order, PROTOCOL) for order in (records, list(reversed(records))))
     assert markdown(table2(one, PROTOCOL)) == markdown(table2(other, PROTOCOL))
 
 
 def test_sst2_stands_once_unless_both_were_run():
-    only = Summary.of([record(Cell("sst2-sentences", "cnn", "tpe"), 0.8)], PROTOCOL.terms())
+    only = Summary.of([record(Cell("sst2-sentences", "cnn", "tpe"), 0.8)], PROTOCOL)
     assert columns_of(only) == ["mr", "subj", "cr", "mpqa", "sst2-sentences", "trec"]
     ablation = Cell("sst2-sentences", "transformer", "complex-order", "damping")
-    for summary in (Summary(), Summary.of([record(ablation, 0.8)], PROTOCOL.terms())):
+    for summary in (Summary(), Summary.of([record(ablation, 0.8)], PROTOCOL)):
         assert columns_of(summary) == ["mr", "subj", "cr", "mpqa", "sst2", "trec"]
 
 
 def test_table_4_has_counts_and_gaps():
     cells = table4_cells("sst2-sentences", seeds=2)
     accuracy = {"complex-order": 0.80, "complex-vanilla": 0.75, "tpe": 0.78}
-    summary = Summary.of([record(c, accuracy[c.embedding]) for c in cells], PROTOCOL.terms())
+    summary = Summary.of([record(c, accuracy[c.embedding]) for c in cells], PROTOCOL)
     text = markdown(table4(summary, PROTOCOL))
     assert "| -0.050 | -0.049 |" in text  # complex-vanilla, ours and the paper's
     assert "1.00M | 8.33M" in text and "6,920 whole sentences" in text and "two layers" in text
@@ -201,7 +199,7 @@ def test_a_grid_in_every_form(tmp_path):
 
 
 def test_claims_are_judged_by_their_records(lexicon):
-    summary = Summary.of(grid_records(folds=10), PROTOCOL.terms())
+    summary = Summary.of(grid_records(folds=10), PROTOCOL)
     best = claims.beats_all(summary)
     assert best.verdict == "holds" and "in 24 of 24 cells" in best.evidence[0]
     assert "better in 24 of 24 cells (significantly in 16)" in best.evidence[1]
@@ -219,13 +217,13 @@ def test_a_claim_that_fails_is_said_to_fail():
         {**r, "test_accuracy": 0.5} if r["embedding"] == "complex-order" else r
         for r in grid_records(folds=10)
     ]
-    best = claims.beats_all(Summary.of(worse, PROTOCOL.terms()))
+    best = claims.beats_all(Summary.of(worse, PROTOCOL))
     assert best.verdict == "does not hold"
     assert "worse in 24 (significantly in 16)" in best.evidence[1]
 
 
 def test_the_report_tells_all_of_it(lexicon):
-    summary = Summary.of(grid_records(folds=2), PROTOCOL.terms())
+    summary = Summary.of(grid_records(folds=2), PROTOCOL)
     text = report(summary, PROTOCOL, [words_record()], timing_record())
     for part in ("Table 2", "Table 3", "Table 4", "Table 7", "Fig. 5", "cell by cell"):
         assert part in text

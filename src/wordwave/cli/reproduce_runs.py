@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wordwave.cli.progress import progress, spelled
@@ -12,7 +11,7 @@ from wordwave.cli.reproduce import ReproduceOptions, cells_of
 from wordwave.experiments.anchors import check_installed
 from wordwave.experiments.cell_run import CellRun
 from wordwave.experiments.cells import Cell
-from wordwave.experiments.chosen import SearchRun, chosen_in, searched_cells
+from wordwave.experiments.chosen import SearchRun, searched_cells, with_choices
 from wordwave.experiments.epoch_timing import Timing, timing_kinds
 from wordwave.experiments.estimate import Estimate
 from wordwave.experiments.parallel import run_missing
@@ -107,11 +106,10 @@ def searched(
     except ModuleNotFoundError:
         raise ValueError("searches need optuna: pip install 'wordwave[search]'") from None
     assert protocol.search is not None
-    wanted = searched_cells(cells, protocol.search)
-    chosen = chosen_in(store, protocol, wanted)
-    missing = [c for c in wanted if (c.dataset, c.encoder, c.embedding) not in chosen]
+    search = SearchRun(protocol, options.folder / "searches")
+    wanted, done = searched_cells(cells, protocol.search), store.done()
+    missing = [cell for cell in wanted if store.key_of(search.key(cell)) not in done]
     if missing:
-        search = SearchRun(protocol, options.folder / "searches")
         estimate = Estimate(protocol.unsearched(), store.records())
         seconds = {
             store.key_of(search.key(cell)): protocol.search.trials * estimate.seconds(cell)
@@ -137,7 +135,7 @@ def searched(
         with bar("searches", total, len(missing), console) as advance:
             for record in results:
                 advance(seconds.get(store.key_of(record), 0.0))
-    return replace(protocol, chosen=chosen_in(store, protocol, wanted))
+    return with_choices(protocol, store)
 
 
 def measure(

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wordwave.cli.reproduce import ReproduceOptions
-from wordwave.experiments.epoch_timing import fig5_table
+from wordwave.experiments.chosen import with_choices
+from wordwave.experiments.epoch_timing import fig5_table, timing_in
 from wordwave.experiments.grid import Grid, terminal, write_grid
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.sensitive_words import table7
 from wordwave.experiments.store import Record, Store
-from wordwave.experiments.summary import Summary
+from wordwave.experiments.summary import Summary, made_under
 from wordwave.experiments.table2 import named, table2, table3
 from wordwave.experiments.table4 import table4
 from wordwave.files import write_text
@@ -25,9 +26,9 @@ def show(
     options: ReproduceOptions, protocol: Protocol, store: Store, words: Store, console: Console
 ) -> None:
     """The table or figure of a target."""
-    records, terms = store.records(), protocol.terms()
-    summary = Summary.of(records, terms)
-    trained, timing = words_in(words.records(), terms), timing_in(records, terms)
+    protocol, records = with_choices(protocol, store), store.records()
+    summary = Summary.of(records, protocol)
+    trained, timing = words_in(words.records(), protocol), timing_in(records, protocol)
     folder = options.folder
     written: list[Path] = []
     target = options.target
@@ -88,16 +89,8 @@ def full_report(
     return report(summary, protocol, trained, timing)
 
 
-def words_in(records: Sequence[Record], terms: Record) -> list[Record]:
-    """The last record of each encoder with seed 0, of SST-2's phrases where there are any."""
-    own = [r for r in records if all(r[k] == v for k, v in terms.items()) and r["seed"] == 0]
+def words_in(records: Sequence[Record], protocol: Protocol) -> list[Record]:
+    """The record of each encoder with seed 0, of SST-2's phrases where there are any."""
+    own = [r for r in records if r["seed"] == 0 and made_under(protocol, r)]
     phrases = [r for r in own if r["dataset"] == "sst2"]
     return list({r["encoder"]: r for r in phrases or own}.values())
-
-
-def timing_in(records: Sequence[Record], terms: Record) -> Record | None:
-    """The last measurement."""
-    own = [
-        r for r in records if r.get("kind") == "timing" and all(r[k] == v for k, v in terms.items())
-    ]
-    return own[-1] if own else None

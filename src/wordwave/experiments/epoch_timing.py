@@ -129,6 +129,24 @@ def epoch_seconds(record: Record) -> dict[tuple[str, str], tuple[float, float, f
     return found
 
 
+def timing_in(records: Iterable[Record], protocol: Protocol) -> Record | None:
+    """The last measurement of what the protocol would train."""
+    terms = protocol.terms()
+    own = [
+        r
+        for r in records
+        if r.get("kind") == "timing"
+        and all(r[k] == v for k, v in terms.items())
+        and all(protocol.knows(c) and protocol.how(c) == how for c, how in _timed_cells(r))
+    ]
+    return own[-1] if own else None
+
+
+def _timed_cells(record: Record) -> Iterator[tuple[Cell, Record]]:
+    for name, how in record["how"]["cells"].items():
+        yield Cell(record["dataset"], *name.split()), how
+
+
 def fig5_table(record: Record, protocol: Protocol) -> Grid:
     """Seconds, and how many times those of the same encoder without positions."""
     seconds = epoch_seconds(record)

@@ -61,7 +61,8 @@ def count(model: ModelConfig, vocab_size: int, n_classes: int) -> int:
 def widened(prepared: Prepared, waves: ClassifyConfig) -> Prepared:
     """A prepared real model made as large as the wave model of `waves`.
 
-    Pretrained vectors keep their place; the numbers added to them start as noise of their size.
+    Pretrained vectors keep their place; the numbers added to them start as noise of their size,
+    but for words that training never meets, whose noise would stay: theirs are zero.
     """
     import torch
 
@@ -79,6 +80,9 @@ def widened(prepared: Prepared, waves: ClassifyConfig) -> Prepared:
             vectors: Tensor = old.model.embedding.meaning.detach()  # type: ignore[operator]
             more = config.model.dim - vectors.shape[1]
             noise = torch.randn(len(vectors), more) * vectors.std()
+            met = torch.zeros(len(vectors), 1, dtype=torch.bool)
+            met[prepared.task.train.sentences.ids.long().unique()] = True
+            noise *= met
             options["vectors"] = torch.cat([vectors, noise], dim=1)
         model = Classifier(config.model, *sizes, **options)
     return replace(prepared, classifier=TextClassifier(model, old.encoder, old.labels, config))

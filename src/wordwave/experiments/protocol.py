@@ -90,6 +90,14 @@ class Protocol:
         """What identifies a cell's record."""
         return {"kind": kind, **asdict(cell), **self.terms(), "how": self.how(cell)}
 
+    def knows(self, cell: Cell) -> bool:
+        """Whether it can say how a cell is made: by a recipe, and a search if there are any."""
+        try:
+            self.how(cell)
+        except (KeyError, ValueError):
+            return False
+        return True
+
     def how(self, cell: Cell) -> Record:
         """All that is set of text, model and training, in the spelling of the config."""
         if cell.is_anchor:

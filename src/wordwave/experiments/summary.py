@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from wordwave.experiments.cells import Cell
+from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.store import Record
 
 Row = tuple[str, str, str]
@@ -17,24 +18,19 @@ Scores = dict[tuple[int, int], float]
 
 @dataclass(frozen=True)
 class Summary:
-    """The runs under one set of terms.
-
-    Of a row that was run with several settings on a data set, as recipes change, only the last
-    ones in the store count: accuracies under different settings are never mixed.
-    """
+    """The runs that a protocol would make: none with other settings, whatever the store holds."""
 
     runs: Mapping[tuple[Row, str], list[Record]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, records: Iterable[Record], terms: Record) -> Summary:
-        """The records of kind "run" whose budget and search are those of `terms`."""
+    def of(cls, records: Iterable[Record], protocol: Protocol) -> Summary:
+        """The records of kind "run" that were made under the protocol."""
         runs: dict[tuple[Row, str], list[Record]] = {}
         for record in records:
-            if record.get("kind") != "run" or any(record[k] != v for k, v in terms.items()):
-                continue
-            row = (record["encoder"], record["embedding"], record["variant"])
-            runs.setdefault((row, record["dataset"]), []).append(record)
-        return cls({place: _of_last_settings(same) for place, same in runs.items()})
+            if record.get("kind") == "run" and made_under(protocol, record):
+                row = (record["encoder"], record["embedding"], record["variant"])
+                runs.setdefault((row, record["dataset"]), []).append(record)
+        return cls(runs)
 
     def scores(self, row: Row, dataset: str) -> Scores:
         return {
@@ -67,6 +63,15 @@ class Summary:
         return list(dict.fromkeys(dataset for _, dataset in self.runs))
 
 
-def _of_last_settings(records: list[Record]) -> list[Record]:
-    last = json.dumps(records[-1]["how"], sort_keys=True)
-    return [r for r in records if json.dumps(r["how"], sort_keys=True) == last]
+def made_under(protocol: Protocol, record: Record) -> bool:
+    """Whether the protocol would make this very training."""
+    cell = cell_of(record)
+    return protocol.knows(cell) and all(
+        record[name] == value for name, value in protocol.key(cell, record["kind"]).items()
+    )
+
+
+def cell_of(record: Record) -> Cell:
+    """The cell that a record is of."""
+    names = ("dataset", "encoder", "embedding", "variant", "fold", "seed")
+    return Cell(*(record[name] for name in names))
