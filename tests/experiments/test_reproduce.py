@@ -100,10 +100,15 @@ def test_searches_choose_the_settings_that_cells_use(command):
     flags = ["--datasets", "trec", "--encoders", "fasttext", "--embeddings", "none"]
     flags += ["--rows", "paper", "--search-trials", "2"]
     said, records = command("table2", *flags)
-    search, run = records
-    assert search["kind"] == "search" and search["n_trials"] == 2
-    for part, values in search["chosen"].items():
-        assert values.items() <= run["config"][part].items()
+    *searches, run = records
+    assert [s["kind"] for s in searches] == ["search"] * 5 and run["kind"] == "run"
+    assert [len(s["trials"]) for s in searches] == [2] * 5
+    own = next(s for s in searches if s["embedding"] == "none")
+    tried = [t["settings"] for t in own["trials"]]
+    assert any(
+        all(values.items() <= run["config"][part].items() for part, values in settings.items())
+        for settings in tried
+    )
     assert "best of 2 trials" in said
     assert command("table2", *flags)[1] == records
 
@@ -179,6 +184,19 @@ def double(n):
 
 def key_of(n):
     return {"n": n}
+
+
+def half(n):
+    if n % 2:
+        raise ValueError(f"{n} is odd")
+    return {"n": n, "value": n // 2}
+
+
+def test_a_cell_that_cannot_be_run_does_not_stop_the_others(tmp_path):
+    store = Store(tmp_path / "records.jsonl", ["n"])
+    with pytest.raises(ValueError, match="3 of 6 could not be run, .* the first, 1: 1 is odd"):
+        list(run_missing(range(6), half, store, key=key_of, n_jobs=1))
+    assert [r["n"] for r in store.records()] == [0, 2, 4]
 
 
 def test_what_another_process_has_stored_meanwhile_is_not_run_again(tmp_path):

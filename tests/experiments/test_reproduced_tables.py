@@ -28,6 +28,7 @@ def record(cell, accuracy, **more):
     return {
         **PROTOCOL.key(cell),
         "test_accuracy": accuracy,
+        "dev_accuracy": accuracy,
         "parameters": 1_000_000,
         "seconds": 1.0,
         **more,
@@ -195,6 +196,9 @@ def test_a_grid_in_every_form(tmp_path):
     }  # fmt: skip
     assert r"\textbf{0.800 $\pm$ 0.010 \S{}} (0.790)" in latex(grid)
     assert not re.search(r"[§†‡∗±δΔ]", latex(grid).split("%")[0])
+    formula = Grid("t", "T", ["row", "x"], [["e^{i ω}", "50$ ~ a\\b"]], texts=frozenset({"x"}))
+    assert r"e\^{}\{i $\omega$\} & 50\$ \~{} a\textbackslash{}b" in latex(formula)
+    assert r"{lp{0.7\linewidth}}" in latex(formula)
     assert [p.suffix for p in write_grid(grid, tmp_path)] == [".md", ".csv", ".tex"]
 
 
@@ -202,9 +206,11 @@ def test_claims_are_judged_by_their_records(lexicon):
     summary = Summary.of(grid_records(folds=10), PROTOCOL)
     best = claims.beats_all(summary)
     assert best.verdict == "holds" and "in 24 of 24 cells" in best.evidence[0]
-    assert "better in 24 of 24 cells (significantly in 16)" in best.evidence[1]
+    assert "better in 24 and worse in 0 of 24 cells" in best.evidence[1]
+    assert "of the 16 with enough runs for a test, significantly better in 16" in best.evidence[1]
     assert claims.reaches_the_paper(summary).verdict == "does not hold"
     assert claims.beats_equal_size(summary).verdict == "holds"
+    assert claims.beats_later_encodings(summary).verdict == "holds"
     assert claims.beats_anchors(summary).verdict == "holds"
     assert claims.cost_is_negligible(timing_record()).verdict == "does not hold"
     assert claims.cost_is_negligible(None).verdict == "not measured"
@@ -219,7 +225,40 @@ def test_a_claim_that_fails_is_said_to_fail():
     ]
     best = claims.beats_all(Summary.of(worse, PROTOCOL))
     assert best.verdict == "does not hold"
-    assert "worse in 24 (significantly in 16)" in best.evidence[1]
+    assert "significantly better in 0 and worse in 16" in best.evidence[1]
+
+
+def test_no_test_is_not_a_test_without_a_finding():
+    few = Summary.of(grid_records(folds=2), PROTOCOL)
+    assert "none of which has enough runs for a test" in claims.beats_all(few).evidence[1]
+
+
+def test_the_encoder_beside_an_anchor_is_chosen_by_dev():
+    records = grid_records(folds=2, datasets=["mr"])
+    for r in records:
+        if r["embedding"] == "complex-order" and r["encoder"] == "cnn":
+            r |= {"dev_accuracy": 0.99, "test_accuracy": 0.5}
+    claim = claims.beats_anchors(Summary.of(records, PROTOCOL))
+    assert claim.verdict == "does not hold" and "on 0 of 1 data sets" in claim.evidence[0]
+
+
+@pytest.mark.parametrize(("phases", "vanilla", "verdict"), [
+    (0.77, 0.75, "holds"), (0.75, 0.77, "holds in part"), (0.85, 0.85, "holds in part"),
+])  # fmt: skip
+def test_the_ablation_is_judged_by_its_order_too(phases, vanilla, verdict):
+    found = {("complex-order", "paper"): 0.80, ("complex-order", "initial-phases"): phases}
+    found |= {("complex-vanilla", "paper"): vanilla}
+    cells = table4_cells("sst2-sentences")
+    records = [record(c, found.get((c.embedding, c.variant), 0.79)) for c in cells]
+    assert claims.sharing_costs_little(Summary.of(records, PROTOCOL)).verdict == verdict
+
+
+def test_a_best_row_is_best_on_what_all_rows_have():
+    records = grid_records(folds=2, datasets=["mr"], encoders=["cnn"])
+    lucky = replace(Cell("mr", "cnn", "none"), fold=5)
+    rows = table2(Summary.of([*records, record(lucky, 1.0)], PROTOCOL), PROTOCOL).rows
+    best = [row[0] for row in rows if len(row) > 1 and row[1] and row[1].is_best]
+    assert best == ["complex-order"]
 
 
 def test_the_report_tells_all_of_it(lexicon):
@@ -229,5 +268,5 @@ def test_the_report_tells_all_of_it(lexicon):
         assert part in text
     assert "| cnn | trec | 0.750 | 0.939 | -0.189 | 1 |" in text
     empty = report(Summary(), PROTOCOL, [], None)
-    assert empty.count("**not measured**") == 9
+    assert empty.count("**not measured**") == 10
     assert "infersent" in markdown(table3(summary, PROTOCOL))

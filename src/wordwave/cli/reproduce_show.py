@@ -14,7 +14,7 @@ from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.sensitive_words import table7
 from wordwave.experiments.store import Record, Store
 from wordwave.experiments.summary import Summary, made_under
-from wordwave.experiments.table2 import named, table2, table3
+from wordwave.experiments.table2 import named, table2, table3, tests_of_table2
 from wordwave.experiments.table4 import table4
 from wordwave.files import write_text
 
@@ -39,7 +39,8 @@ def show(
     if target == "fig5" and timing is None:
         raise ValueError(f"'{store.path}' holds no measurement; leave --report-only out")
     if target == "report":
-        path = options.out / f"{named('REPORT', protocol)}.md"
+        quick = "-quick" if options.quick else ""
+        path = options.out / f"REPORT{quick}.md"
         write_text(path, full_report(summary, protocol, trained, timing))
         written.append(path)
     elif target in ("fig1", "fig6"):
@@ -48,6 +49,8 @@ def show(
         grid = grid_of(target, summary, protocol, trained, timing)
         console.print(terminal(grid))
         written += write_grid(grid, folder)
+        if target == "table2":
+            written += write_grid(tests_of_table2(summary, protocol), folder)
         if target == "fig5" and timing is not None:
             from wordwave.experiments.reproduced_figures import draw_fig5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from statistics import fmean
 from typing import Literal
 
@@ -11,12 +12,17 @@ from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
 from wordwave.experiments.epoch_timing import epoch_seconds
 from wordwave.experiments.sensitive_words import Sensitivity
-from wordwave.experiments.significance import LEVEL, MARKS, compared, is_better, is_worse
+from wordwave.experiments.significance import LEVEL, MARKS, Paired, compared, is_better, is_worse
 from wordwave.experiments.store import Record
 from wordwave.experiments.summary import Row, Summary
 from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns
 from wordwave.experiments.table4 import dataset_of
-from wordwave.models.config import ENCODERS
+from wordwave.models.config import ENCODERS, IN_ATTENTION
+
+N_TEST = 1821
+"""Test sentences of SST-2."""
+NEGLIGIBLE = 1.1
+"""A cost of less than a tenth."""
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
 
@@ -54,12 +60,7 @@ def beats_all(summary: Summary) -> Claim:
     over_cells = compared(*_cell_means(summary))
     for kind in MARKS:
         own = [found[kind] for found in results.values() if kind in found]
-        better, surely = sum(r.difference > 0 for r in own), sum(map(is_better, own))
-        worse, surely_worse = sum(r.difference < 0 for r in own), sum(map(is_worse, own))
-        line = (
-            f"Against {kind}: better in {better} of {len(own)} cells (significantly in {surely}), "
-            f"worse in {worse} (significantly in {surely_worse})"
-        )
+        line = f"Against {kind}: {counted(own)}"
         if kind in over_cells:
             r = over_cells[kind]
             line += f"; mean difference over cells {r.difference:+.4f}"
@@ -71,6 +72,20 @@ def beats_all(summary: Summary) -> Claim:
     return Claim(says, _verdict(best_in, complete), evidence)
 
 
+def counted(results: Sequence[Paired]) -> str:
+    """In how many comparisons complex-order is better and worse, and how surely."""
+    better, worse = (sum(sign * r.difference > 0 for r in results) for sign in (1, -1))
+    line = f"better in {better} and worse in {worse} of {len(results)} cells"
+    tested = [r for r in results if r.p is not None]
+    if not tested:
+        return line + ", none of which has enough runs for a test"
+    surely, surely_worse = sum(map(is_better, tested)), sum(map(is_worse, tested))
+    return (
+        f"{line}; of the {len(tested)} with enough runs for a test, significantly better in "
+        f"{surely} and worse in {surely_worse}"
+    )
+
+
 def _cell_means(summary: Summary) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Differences per cell against each rival, as means over the pairs that both have."""
     ours: dict[str, float] = {}
@@ -80,7 +95,7 @@ def _cell_means(summary: Summary) -> tuple[dict[str, float], dict[str, dict[str,
         ours[name] = 0.0
         for kind in MARKS:
             rows: tuple[Row, Row] = (encoder, WAVES, "paper"), (encoder, kind, "paper")
-            means = summary.common_means(*rows, dataset)
+            means = summary.common_means(rows, dataset)
             if means is not None:
                 theirs[kind][name] = means[1] - means[0]
     return ours, theirs
@@ -112,10 +127,9 @@ def cnn_is_best(summary: Summary) -> Claim:
     says = "CNNs are the best encoder."
     winners = []
     for dataset in judged_columns(summary):
-        means = {e: summary.mean((e, WAVES, "paper"), dataset) for e in ENCODERS}
-        known = {e: m for e, m in means.items() if m is not None}
-        if len(known) == len(ENCODERS):
-            winners.append((dataset, max(known, key=lambda e: known[e])))
+        means = summary.common_means([(e, WAVES, "paper") for e in ENCODERS], dataset)
+        if means is not None:
+            winners.append((dataset, ENCODERS[means.index(max(means))]))
     if not winners:
         return Claim(says, "not measured")
     won = sum(encoder == "cnn" for _, encoder in winners)
@@ -129,10 +143,9 @@ def transformer_gains_most(summary: Summary) -> Claim:
     gains: dict[str, list[float]] = {}
     for encoder, dataset in places(summary):
         rivals: list[Row] = [(encoder, kind, "paper") for kind in ("none", "pe", "tpe")]
-        pairs = [summary.common_means((encoder, WAVES, "paper"), r, dataset) for r in rivals]
-        known = [ours - theirs for pair in pairs if pair for ours, theirs in [pair]]
-        if len(known) == len(rivals):
-            gains.setdefault(encoder, []).append(min(known))
+        common = summary.common_means([(encoder, WAVES, "paper"), *rivals], dataset)
+        if common is not None:
+            gains.setdefault(encoder, []).append(common[0] - max(common[1:]))
     if len(gains) < len(ENCODERS):
         return Claim(says, "not measured")
     means = {encoder: fmean(found) for encoder, found in gains.items()}
@@ -145,36 +158,48 @@ def transformer_gains_most(summary: Summary) -> Claim:
 def beats_equal_size(summary: Summary) -> Claim:
     """Against real models of as many parameters."""
     says = "Complex-order beats real models of as many parameters (the paper did not test this)."
-    better = surely = n = 0
+    return _against(summary, says, ("none", "pe", "tpe", *IN_ATTENTION), "matched")
+
+
+def beats_later_encodings(summary: Summary) -> Claim:
+    """Against RoPE and ALiBi, under the Transformer."""
+    says = "Complex-order beats RoPE and ALiBi, which came after the paper."
+    return _against(summary, says, IN_ATTENTION, "paper")
+
+
+def _against(summary: Summary, says: str, kinds: Sequence[str], variant: str) -> Claim:
+    found: dict[str, list[Paired]] = {}
     for encoder, dataset in places(summary):
-        rivals = {
-            kind: summary.scores((encoder, kind, "matched"), dataset)
-            for kind in ("none", "pe", "tpe")
-        }
-        for r in compared(summary.scores((encoder, WAVES, "paper"), dataset), rivals).values():
-            n, better, surely = n + 1, better + (r.difference > 0), surely + is_better(r)
-    if not n:
+        rivals = {kind: summary.scores((encoder, kind, variant), dataset) for kind in kinds}
+        ours = summary.scores((encoder, WAVES, "paper"), dataset)
+        for kind, result in compared(ours, rivals).items():
+            found.setdefault(kind, []).append(result)
+    if not found:
         return Claim(says, "not measured")
-    line = f"Better than a real row of as many parameters in {better} of {n} comparisons"
-    return Claim(says, _verdict(better, n), [f"{line}, significantly in {surely}."])
+    results = [r for own in found.values() for r in own]
+    evidence = [f"Against {kind}: {counted(own)}." for kind, own in found.items()]
+    return Claim(says, _verdict(sum(r.difference > 0 for r in results), len(results)), evidence)
 
 
 def beats_anchors(summary: Summary) -> Claim:
-    """The best complex-order of each data set beside linear models and fastText."""
+    """The encoder that dev prefers under complex-order, beside linear models and fastText."""
     says = "Complex-order models are better than simple ones (the paper did not test this)."
     evidence, better, n = [], 0, 0
     for name in ANCHORS:
         won, seen = [], 0
         for dataset in judged_columns(summary):
-            theirs = summary.mean((name, "none", "paper"), dataset)
-            ours = [summary.mean((e, WAVES, "paper"), dataset) for e in ENCODERS]
-            known = [m for m in ours if m is not None]
-            if theirs is not None and known:
+            rows: list[Row] = [(e, WAVES, "paper") for e in ENCODERS]
+            preferred = max(rows, key=lambda row: summary.dev_mean(row, dataset))
+            means = summary.common_means([preferred, (name, "none", "paper")], dataset)
+            if means is not None:
                 seen += 1
-                won += [dataset] if max(known) > theirs else []
+                won += [dataset] if means[0] > means[1] else []
         if seen:
             n, better = n + seen, better + len(won)
-            evidence.append(f"Better than {TITLES[name]} on {len(won)} of {seen} data sets.")
+            evidence.append(
+                f"The encoder that dev prefers is better than {TITLES[name]} on {len(won)} of "
+                f"{seen} data sets."
+            )
     return Claim(says, _verdict(better, n), evidence) if n else Claim(says, "not measured")
 
 
@@ -185,28 +210,44 @@ def sharing_costs_little(summary: Summary) -> Claim:
         "more, leaving positions out most (Table 4)."
     )
     dataset, whole = dataset_of(summary), ("transformer", WAVES, "paper")
-    evidence, right, n = [], 0, 0
+    gaps: dict[tuple[str, str], float] = {}
+    evidence = []
     for (embedding, variant), (printed, _) in paper.ablation().items():
         row: Row = ("transformer", embedding, variant)
-        gap = summary.common_means(row, whole, dataset)
-        if row == whole or gap is None:
+        means = summary.common_means([row, whole], dataset)
+        if row == whole or means is None:
             continue
-        n += 1
-        difference = gap[0] - gap[1]
-        right += difference < 0
+        gaps[embedding, variant] = means[0] - means[1]
         evidence.append(
-            f"{embedding}, {variant}: {difference:+.3f}, the paper {printed - 0.813:+.3f}."
+            f"{embedding}, {variant}: {means[0] - means[1]:+.3f}, the paper {printed - 0.813:+.3f}."
         )
-    if not n:
+    if not gaps:
         return Claim(says, "not measured")
-    evidence.insert(0, f"Below complex-order, as in the paper: {right} of {n} rows ({dataset}).")
-    return Claim(says, _verdict(right, n), evidence)
+    below = sum(gap < 0 for gap in gaps.values())
+    sharing = [gap for (_, variant), gap in gaps.items() if "sharing" in variant]
+    phases = gaps.get((WAVES, "initial-phases"))
+    nowhere = gaps.get(("complex-vanilla", "paper"))
+    in_order = bool(sharing) and None not in (phases, nowhere)
+    if in_order:
+        in_order = fmean(sharing) > phases > nowhere  # type: ignore[operator]
+    spread = 1.96 * sqrt(2 * 0.8 * 0.2 / N_TEST / max(len(summary.scores(whole, dataset)), 1))
+    evidence.insert(0, f"Below complex-order, as in the paper: {below} of {len(gaps)} rows.")
+    evidence.insert(1, f"In the paper's order: {'yes' if in_order else 'no'}.")
+    evidence.insert(
+        2,
+        f"{dataset}; {N_TEST:,} test sentences: two rows differ by up to ±{spread:.3f} by chance, "
+        "and all rows are held against the same runs.",
+    )
+    whole_claim = below == len(gaps) and in_order
+    in_part = below > len(gaps) / 2
+    verdict: Verdict = "holds" if whole_claim else "holds in part" if in_part else "does not hold"
+    return Claim(says, verdict, evidence)
 
 
 def sentiment_is_sensitive(records: Sequence[Record]) -> Claim:
     """Table 7, with a lexicon in the place of marks by hand."""
-    says = "Words of greatest δ are mostly strong sentiment words, those of smallest δ seldom."
-    evidence, right = [], 0
+    says = "Strong sentiment words are more frequent among words of greatest δ than of smallest."
+    evidence, right = [f"Counted where Fisher's p is below {LEVEL}."] if records else [], 0
     for record in records:
         found = Sensitivity(record)
         high, low = found.strong_counts()
@@ -230,10 +271,9 @@ def cost_is_negligible(record: Record | None) -> Claim:
     if not ratios:
         return Claim(says, "not measured")
     shown = ", ".join(f"{encoder} {ratio:.2f}" for encoder, ratio in ratios.items())
-    cheap = sum(ratio < 1.1 for ratio in ratios.values())
-    return Claim(
-        says, _verdict(cheap, len(ratios)), [f"Seconds an epoch, as a multiple of none: {shown}."]
-    )
+    cheap = sum(ratio < NEGLIGIBLE for ratio in ratios.values())
+    line = f"Seconds an epoch, as a multiple of none: {shown}; negligible: below {NEGLIGIBLE}."
+    return Claim(says, _verdict(cheap, len(ratios)), [line])
 
 
 def _verdict(n: int, of: int) -> Verdict:

@@ -15,7 +15,7 @@ from wordwave.experiments.cells import Cell
 from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.provenance import commit, versions
-from wordwave.experiments.table2 import named
+from wordwave.experiments.table2 import named, terms_of
 from wordwave.models.config import ENCODERS
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ def fig5_table(record: Record, protocol: Protocol) -> Grid:
         "an epoch.",
         "Each embedding has the same width in its own numbers: a complex one computes with twice "
         "as many real numbers.",
+        *terms_of(protocol),
     ]
     return Grid(
         named("fig5", protocol),

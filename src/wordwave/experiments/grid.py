@@ -132,6 +132,14 @@ def as_csv(grid: Grid) -> str:
 
 
 _LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "§": r"\S{}"}
+_LATEX |= {
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "\\": r"\textbackslash{}",
+    "^": r"\^{}",
+    "~": r"\~{}",
+}
 _LATEX |= {"†": r"\dag{}", "‡": r"\ddag{}", "∗": "$^{*}$", "δ": r"$\delta$", "Δ": r"$\Delta$"}
 _LATEX |= {"×": r"$\times$", "−": "$-$", "≥": r"$\geq$", "·": r"$\cdot$", "ω": r"$\omega$"}
 _LATEX |= {"θ": r"$\theta$", "✓": r"$\checkmark$", "…": r"\ldots{}", "“": "``", "”": "''"}
@@ -150,7 +158,9 @@ def latex(grid: Grid) -> str:
         ours = rf"\textbf{{{ours}}}" if value.is_best else ours
         return ours if value.paper is None else f"{ours} ({value.paper:.3f})"
 
-    lines = [rf"\begin{{tabular}}{{l{'r' * (len(grid.columns) - 1)}}}", r"\toprule"]
+    # Words fill what is left of a line; figures stand to the right.
+    kinds = [r"p{0.7\linewidth}" if name in grid.texts else "r" for name in grid.columns[1:]]
+    lines = [rf"\begin{{tabular}}{{l{''.join(kinds)}}}", r"\toprule"]
     lines += [" & ".join(map(escaped, grid.columns)) + r" \\", r"\midrule"]
     for i, row in enumerate(grid.rows):
         if len(row) == 1:

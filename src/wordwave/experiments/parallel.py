@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from wordwave.experiments.store import Record, Store
@@ -32,7 +33,8 @@ def run_missing(
     """Run the cells that the store lacks, append each record as it comes, and yield it.
 
     Whatever ends this loop early loses the cells in flight and nothing else. What another process
-    has stored meanwhile is not run again.
+    has stored meanwhile is not run again. A cell that cannot be run, such as one that diverges,
+    does not keep the others from it: a ValueError at the end tells of it.
 
     Args:
         backend: who computes; Ray's workers must see the store's file.
@@ -50,23 +52,44 @@ def run_missing(
 
     if not missing:
         return
+    failed: list[Failure] = []
     with _cluster(backend, n_jobs, address):
         if backend == "ray":
             wanted = {store.key_of(key(cell)) for cell in missing}
-            for record in _stored_by_workers(missing, run, store, n_jobs):
+            for record in _stored_by_workers(missing, run, store, n_jobs, failed):
                 if store.key_of(record) in wanted:
                     yield record
-            return
-        pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-        for record in pool(delayed(_run)(run, cell) for cell in still_missing()):
-            store.append(record)
-            yield record
+        else:
+            pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+            for found in pool(delayed(_run)(run, cell) for cell in still_missing()):
+                if isinstance(found, Failure):
+                    failed.append(found)
+                else:
+                    store.append(found)
+                    yield found
+    if failed:
+        raise ValueError(
+            f"{len(failed)} of {len(missing)} could not be run, the others are kept; the first, "
+            f"{failed[0].cell}: {failed[0].why}"
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that cannot be run."""
+
+    cell: str
+    why: str
 
 
 def _stored_by_workers(
-    cells: Sequence[Cell], run: Callable[[Cell], Record], store: Store, n_jobs: int
+    cells: Sequence[Cell],
+    run: Callable[[Cell], Record],
+    store: Store,
+    n_jobs: int,
+    failed: list[Failure],
 ) -> Iterator[Record]:
-    """All records that are stored from now on, whoever stores them.
+    """All records that are stored from now on, whoever stores them; failures are added to a list.
 
     Ray's back end gives its results at the end only, so its workers store them as they come.
     """
@@ -77,7 +100,8 @@ def _stored_by_workers(
     def wait_for_all() -> None:
         try:
             pool = Parallel(n_jobs=n_jobs, backend="ray", batch_size=1)
-            pool(delayed(_run_and_store)(run, cell, store) for cell in cells)
+            ended = pool(delayed(_run_and_store)(run, cell, store) for cell in cells)
+            failed.extend(failure for failure in ended if failure is not None)
         except BaseException as problem:
             problems.append(problem)
 
@@ -95,12 +119,20 @@ def _stored_by_workers(
         raise problems[0]
 
 
-def _run(run: Callable[[Cell], Record], cell: Cell) -> Record:
-    return run(cell)  # Dask needs a function that can be hashed, and what runs cells may not be
+def _run(run: Callable[[Cell], Record], cell: Cell) -> Record | Failure:
+    # Dask needs a function that can be hashed, and what runs cells may not be.
+    try:
+        return run(cell)
+    except ValueError as problem:
+        return Failure(str(cell), str(problem))
 
 
-def _run_and_store(run: Callable[[Cell], Record], cell: Cell, store: Store) -> None:
-    store.append(run(cell))
+def _run_and_store(run: Callable[[Cell], Record], cell: Cell, store: Store) -> Failure | None:
+    found = _run(run, cell)
+    if isinstance(found, Failure):
+        return found
+    store.append(found)
+    return None
 
 
 @contextmanager

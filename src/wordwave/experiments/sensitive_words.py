@@ -13,7 +13,7 @@ from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.lexicon import STRONG, is_strong
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.store import Record
-from wordwave.experiments.table2 import named
+from wordwave.experiments.table2 import named, terms_of
 
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
@@ -194,6 +194,7 @@ def table7(records: Sequence[Record], protocol: Protocol) -> Grid:
         f"AUC: how likely a strong word has the greater δ, among words seen {SEEN_OFTEN} times or "
         "more; 0.5 is no relation.",
         "Trained on " + ", ".join(sorted({r["dataset"] for r in records})) + ".",
+        *terms_of(protocol),
     ]
     title = "Table 7. Words by δ" + (", quick version" if protocol.budget == "quick" else "")
     return Grid(

@@ -11,6 +11,8 @@ from typing import TypeVar
 LEVEL = 0.05
 FEWEST_PAIRS = 6
 """With fewer pairs a two-sided signed-rank test cannot come out below 0.05."""
+FEWEST_PAIRS_OF_FOUR = 8
+"""The same for each of four tests with Holm's correction."""
 MARKS = {"none": "§", "pe": "†", "tpe": "‡", "complex-vanilla": "∗"}
 """The paper's signs for a significant improvement over each baseline."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -41,13 +41,18 @@ class Summary:
         found = self.scores(row, dataset)
         return fmean(found.values()) if found else None
 
-    def common_means(self, one: Row, other: Row, dataset: str) -> tuple[float, float] | None:
-        """The means of two rows over the folds and seeds that both have."""
-        ours, theirs = self.scores(one, dataset), self.scores(other, dataset)
-        both = ours.keys() & theirs.keys()
-        if not both:
+    def common_means(self, rows: Sequence[Row], dataset: str) -> list[float] | None:
+        """The mean of each row over the folds and seeds that all of them have."""
+        scores = [self.scores(row, dataset) for row in rows]
+        common = set.intersection(*map(set, scores)) if scores else set()
+        if not common:
             return None
-        return fmean(ours[k] for k in both), fmean(theirs[k] for k in both)
+        return [fmean(own[k] for k in sorted(common)) for own in scores]
+
+    def dev_mean(self, row: Row, dataset: str) -> float:
+        """Mean accuracy on dev, to choose by; 0 for a row without runs."""
+        found = [r["dev_accuracy"] for r in self.runs.get((row, dataset), [])]
+        return fmean(found) if found else 0.0
 
     def parameters(self, row: Row, dataset: str) -> float | None:
         """Mean over folds, whose vocabularies differ a little."""

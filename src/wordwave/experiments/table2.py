@@ -11,6 +11,7 @@ from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import (
     FEWEST_PAIRS,
+    FEWEST_PAIRS_OF_FOUR,
     MARKS,
     Paired,
     compared,
@@ -92,33 +93,64 @@ def named(table: str, protocol: Protocol) -> str:
     search = ""
     if protocol.search is not None:
         search = f"-search{protocol.search.trials}"
+        search += "" if protocol.search.pool == "narrow" else f"-{protocol.search.pool}"
         search += f"-on-{protocol.search.on}" if protocol.search.on else ""
     return f"{table}{quick}{search}"
 
 
 def notes_on(summary: Summary, protocol: Protocol) -> list[str]:
     """What a reader must know to trust the figures."""
-    notes = [
-        "Mean over folds × seeds ± 95% interval; in brackets or after a slash, the paper's figure.",
+    return [
+        "Mean over folds × seeds, in files with its 95% interval; in brackets or after a slash, "
+        "the paper's figure.",
         "§ † ‡ ∗: complex-order is significantly better than none, pe, tpe, complex-vanilla "
-        "(two-sided Wilcoxon signed-rank over folds × seeds, Holm over the four, p < 0.05; "
-        f"{FEWEST_PAIRS} pairs or more).",
+        "(two-sided Wilcoxon signed-rank over folds × seeds, Holm over the four, p < 0.05); it "
+        f"takes {FEWEST_PAIRS} pairs for a test, {FEWEST_PAIRS_OF_FOUR} for four.",
+        *terms_of(protocol),
     ]
+
+
+def terms_of(protocol: Protocol) -> list[str]:
+    """Where settings come from, and whether it is the quick version."""
     if protocol.search is None:
-        notes.append("Settings: the recipes as they are, the same for every embedding; no search.")
+        notes = ["Settings: the recipes as they are, the same for every embedding; no search."]
     else:
         terms = protocol.search
         where = f"on {terms.on}, for all data sets" if terms.on else "on each data set's fold 0"
-        notes.append(
-            f"Settings: the best of {terms.trials} trials for each row, pool “{terms.pool}”, by "
-            f"dev accuracy {where}; fixed for all folds and seeds."
-        )
+        notes = [
+            f"Settings: the best of {terms.trials} trials for each encoder and embedding, pool "
+            f"“{terms.pool}”, by dev accuracy {where}, fixed for all folds and seeds; what a row "
+            "cannot tell apart is decided by all rows. Rows of as many parameters and variants "
+            "take those of their embedding; anchors have their own."
+        ]
     if protocol.budget == "quick":
         notes.append(
             "QUICK: 1 fold, 1 seed, few epochs, SST-2 from whole sentences. It shows that all "
             "works, not how good a row is."
         )
     return notes
+
+
+def tests_of_table2(summary: Summary, protocol: Protocol) -> Grid:
+    """Every comparison of complex-order with another row on the same folds and seeds."""
+    rows: list[list[Content]] = []
+    for encoder in ENCODERS:
+        for dataset in columns_of(summary):
+            for rival, found in against_rivals(summary, encoder, dataset).items():
+                p = None if found.p is None else f"{found.p:.2g}"
+                effect = None if found.effect is None else f"{found.effect:+.2f}"
+                gain = f"{found.difference:+.4f}"
+                rows.append([f"{encoder} on {dataset}", rival, found.n, gain, p, effect])
+    return Grid(
+        named("table2-tests", protocol),
+        "Complex-order against each rival",
+        ["cell", "rival", "pairs", "difference", "p", "effect"],
+        rows,
+        [
+            "p: two-sided Wilcoxon signed-rank, Holm over the four rivals of a cell; effect: "
+            "rank-biserial correlation of the pairs."
+        ],
+    )
 
 
 def _coverage(summary: Summary, columns: list[str]) -> list[str]:
@@ -160,13 +192,20 @@ def _figure(summary: Summary, row: Row, dataset: str) -> Figure | None:
         marks = "".join(
             MARKS[kind] for kind in MARKS if kind in results and is_better(results[kind])
         )
-    rivals = [summary.mean((encoder, kind, "paper"), dataset) for kind in (*MARKS, WAVES)]
-    best = max((m for m in rivals if m is not None), default=None)
     return Figure(
         mean,
         interval(values),
         len(values),
         marks,
         paper.accuracy(*row, dataset),
-        is_best=variant == "paper" and embedding in (*MARKS, WAVES) and mean == best,
+        is_best=row in _best_rows(summary, encoder, dataset),
     )
+
+
+def _best_rows(summary: Summary, encoder: str, dataset: str) -> list[Row]:
+    """The best of the paper's five, over the folds and seeds that all of them have."""
+    kinds = (*MARKS, WAVES) if encoder in ENCODERS else ()
+    five: list[Row] = [(encoder, kind, "paper") for kind in kinds]
+    there = [row for row in five if summary.scores(row, dataset)]
+    means = summary.common_means(there, dataset) or []
+    return [row for row, mean in zip(there, means, strict=False) if mean == max(means)]

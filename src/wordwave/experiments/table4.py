@@ -10,7 +10,7 @@ from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import compared, interval
 from wordwave.experiments.summary import Row, Summary
-from wordwave.experiments.table2 import named
+from wordwave.experiments.table2 import named, terms_of
 
 FORMULAS = {
     "paper": "r[j,d] e^{i ω[j,d] pos}",
@@ -42,7 +42,7 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
         printed = paper.ablation().get((embedding, variant))
         values = list(summary.scores(row, dataset).values())
         n = summary.parameters(row, dataset)
-        gap = summary.common_means(row, whole, dataset)
+        gap = summary.common_means([row, whole], dataset)
         against = compared(summary.scores(row, dataset), {"waves": ours}).get("waves")
         figure = None
         if values:
@@ -67,8 +67,7 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
     notes = [f"{dataset}. " + COUNTS, "p: two-sided Wilcoxon signed-rank over seeds, uncorrected."]
     if dataset == SENTENCES:
         notes.append("Trained on the 6,920 whole sentences of SST-2, not on its 67,349 phrases.")
-    if protocol.budget == "quick":
-        notes.append("QUICK: 1 seed, few epochs. It shows that all works, not how good a row is.")
+    notes += terms_of(protocol)
     return Grid(
         named("table4", protocol),
         "Table 4. Ablation of the Transformer",
