@@ -121,6 +121,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight_decay: float = TrainingSettings.weight_decay,
         frequency_rate: float = TrainingSettings.frequency_rate,
         frequency_decay: float = TrainingSettings.frequency_decay,
+        beta2: float = TrainingSettings.beta2,
         clip: float = TrainingSettings.clip,
         row_sparse: bool = TrainingSettings.row_sparse,
         word_dropout: float = TrainingSettings.word_dropout,

@@ -29,7 +29,7 @@ class LongOptions:
     """What both tables understand."""
 
     steps: int | None = None
-    """Updates of every row; by default as many as its size has."""
+    """Updates of every row, at equal time of the real one; by default as many as its size has."""
     jobs: int = 2
     """Trainings at once, one thread each."""
     out: Path | None = None

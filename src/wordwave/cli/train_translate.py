@@ -19,8 +19,8 @@ class TranslateOptions(RunOptions, TranslateConfig):
     Stop it with Ctrl-C or kill it: the same command goes on where it was. On several processes or
     machines: accelerate launch -m wordwave train translate …
 
-    Recipes for --config: translate-tiny-real, -tiny-complex, -tiny-aed, -paper-real,
-    -paper-complex.
+    Recipes for --config: translate-tiny-real, -tiny-complex, -tiny-complex-shared, -tiny-aed,
+    -paper-real, -paper-complex.
     """
 
 

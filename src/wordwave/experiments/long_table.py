@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from wordwave.training.loop import Training
 
 KEY = ("row", "seed", "config")
-TIMED_STEPS = 6
+WARM_UP, TIMED_STEPS = 3, 30
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class LongCell:
     def name(self) -> str:
         """Of its run folder."""
         row = re.sub(r"[^a-z0-9]+", "-", self.row.lower()).strip("-")
-        return f"{row}-{self.steps}-{self.seed}"
+        settings = json.dumps(self.key()["config"], sort_keys=True)
+        return f"{row}-{self.steps}-{self.seed}-{sha256(settings.encode()).hexdigest()[:8]}"
 
     @property
     def steps(self) -> int:
@@ -124,7 +127,8 @@ def _timed_by(config: Any) -> Record:
 
 
 def timed(trainings: Mapping[str, Training]) -> dict[str, float]:
-    """CPU seconds of a step of each training: the median of some, taken in turns."""
+    """CPU seconds of a step of each training: the median of some, taken in turns, without the
+    first ones, in which memory is still empty."""
     from statistics import median
 
     import torch
@@ -134,9 +138,9 @@ def timed(trainings: Mapping[str, Training]) -> dict[str, float]:
     torch.set_num_threads(1)
     running = {row: training.run() for row, training in trainings.items()}
     seconds: dict[str, list[float]] = {row: [] for row in running}
-    for _ in range(TIMED_STEPS):
+    for _ in range(WARM_UP + TIMED_STEPS):
         for row, reports in running.items():
             start = time.process_time()
             if isinstance(next(reports, None), Step):
                 seconds[row].append(time.process_time() - start)
-    return {row: median(found) for row, found in seconds.items()}
+    return {row: median(found[WARM_UP:] or found) for row, found in seconds.items()}

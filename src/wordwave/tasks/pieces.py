@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wordwave.files import write_whole
+from wordwave.files import write_text, write_whole
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.text.bpe import BpeTokeniser, train_bpe
+from wordwave.text.casing import Casing
 from wordwave.text.encode import Encoded, TextEncoder
 from wordwave.text.moses import MosesText, SpacedText
 from wordwave.text.vocabulary import SPECIALS, Vocabulary
 
+TOKENISER_FILE, CASING_FILE = "tokenizer.json", "casing.json"
 # A space never stands inside a piece, so no piece can be spelled like these.
 START_AND_END = ("<the start>", "<the end>")
 
@@ -22,10 +25,13 @@ class Pieces:
     Args:
         tokeniser: cuts words into pieces.
         config: says what a word is, which languages there are, and how long a sentence may be.
+        casing: gives capitals to what was learnt in small letters.
     """
 
-    def __init__(self, tokeniser: BpeTokeniser, config: TranslateConfig) -> None:
-        self.tokeniser = tokeniser
+    def __init__(
+        self, tokeniser: BpeTokeniser, config: TranslateConfig, casing: Casing | None = None
+    ) -> None:
+        self.tokeniser, self.casing = tokeniser, casing
         pieces = (piece for piece in tokeniser.words if piece not in SPECIALS)
         self.vocabulary = Vocabulary([*SPECIALS, *START_AND_END, *pieces])
         self.source, self.target = texts_of(config)
@@ -44,9 +50,28 @@ class Pieces:
         """Words and marks between spaces. Shape: (L,)"""
         return self.tokeniser.decode([self.vocabulary.words[i] for i in ids]).strip()
 
+    def written(self, tokenised: str) -> str:
+        """Words and marks as a person writes them."""
+        cased = tokenised if self.casing is None else self.casing.restored(tokenised)
+        return " ".join(self.target.plain(cased).split())
+
     def save(self, folder: Path) -> None:
-        """Write tokenizer.json, which the library `tokenizers` reads too."""
-        write_whole(folder / "tokenizer.json", self.tokeniser.save)
+        """Write tokenizer.json, which the library `tokenizers` reads too, and casing.json."""
+        write_whole(folder / TOKENISER_FILE, self.tokeniser.save)
+        if self.casing is not None:
+            text = json.dumps(self.casing.forms, ensure_ascii=False, indent=0)
+            write_text(folder / CASING_FILE, text + "\n")
+
+    @classmethod
+    def load(cls, folder: Path, config: TranslateConfig) -> Pieces:
+        """Read what `save` wrote."""
+        casing, file = None, folder / CASING_FILE
+        if file.exists():
+            try:
+                casing = Casing(json.loads(file.read_text(encoding="utf-8")))
+            except (ValueError, AttributeError) as problem:
+                raise ValueError(f"'{file}' does not hold spellings: {problem}") from None
+        return cls(BpeTokeniser.load(folder / TOKENISER_FILE), config, casing)
 
 
 def texts_of(config: TranslateConfig) -> tuple[MosesText | SpacedText, MosesText | SpacedText]:
@@ -59,6 +84,9 @@ def texts_of(config: TranslateConfig) -> tuple[MosesText | SpacedText, MosesText
     return source, target
 
 
-def learn_pieces(config: TranslateConfig, tokenised: Iterable[str]) -> Pieces:
-    """Learn pieces from tokenised sentences of both languages."""
-    return Pieces(train_bpe(tokenised, config.text.bpe_size), config)
+def learn_pieces(
+    config: TranslateConfig, tokenised: Iterable[str], targets: Iterable[str]
+) -> Pieces:
+    """Learn pieces from tokenised sentences of both languages, and capitals from target texts."""
+    casing = Casing.learn(targets) if config.text.lower_case else None
+    return Pieces(train_bpe(tokenised, config.text.bpe_size), config, casing)

@@ -63,7 +63,7 @@ def prepare(config: TranslateConfig, parts: ParallelParts) -> Prepared:
         return Pairs(*sides, pairs.name)
 
     train, dev = tokenised(parts.train), tokenised(parts.dev)
-    pieces = learn_pieces(config, [*train.sources, *train.targets])
+    pieces = learn_pieces(config, [*train.sources, *train.targets], parts.train.targets)
     notes = [f"{len(train):,} pairs, {len(pieces):,} pieces of words for both languages"]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)

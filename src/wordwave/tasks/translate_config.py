@@ -54,7 +54,8 @@ class PieceSettings:
     words: Literal["moses", "spaced"] = "moses"
     """moses: normalise marks and set them apart; spaced: words are between spaces already."""
     lower_case: bool = False
-    """Take all letters as small ones, as most figures for Multi30k do."""
+    """Learn with small letters only, as most figures for Multi30k do; translations get capitals
+    by how words were spelled in the training sentences."""
     bpe_size: int = 10_000
     """Number of pieces, learnt from the training sentences of both languages."""
 
@@ -82,6 +83,9 @@ class TranslationTraining(TrainingSettings):
     or falls as 1/√step."""
     warm_up: float = 0.2
     """Share of the steps over which the learning rate rises."""
+    beta2: float = 0.98
+    """How much of the mean square of gradients is kept in each step, which their sizes are divided
+    by: rare words need one that forgets."""
     row_sparse: bool = False
     """Not for translation: the embedding is the output too, which touches every row."""
     word_dropout: float = 0.0

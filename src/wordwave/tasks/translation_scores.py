@@ -74,6 +74,17 @@ def tokenised_bleu(said: Sequence[str], references: Sequence[str]) -> float:
     return float(metric.corpus_score(list(said), [list(references)]).score)
 
 
+def bleu_counts(said: Sequence[str], references: Sequence[str]) -> list[list[int]]:
+    """What each sentence brings to `tokenised_bleu`: lengths of both, then right and all n-grams.
+
+    Shape: (N, 10)
+    """
+    _check(said, references)
+    metric = _sacrebleu().BLEU(tokenize="none", lowercase=True, force=True)
+    counts: list[list[int]] = metric._extract_corpus_statistics(list(said), [list(references)])
+    return [list(map(int, sentence)) for sentence in counts]
+
+
 def _check(said: Sequence[str], references: Sequence[str]) -> None:
     if not said:
         raise ValueError("there must be at least one translation to score, got none")

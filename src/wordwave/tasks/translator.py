@@ -22,7 +22,6 @@ from wordwave.tasks.run_folder import (
 )
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.text.batches import by_length
-from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.sentences import Sentences
 
 
@@ -107,7 +106,7 @@ class Translator:
 
     def _told(self, hypothesis: Hypothesis) -> Translation:
         tokenised = self.pieces.tokenised(hypothesis.ids)
-        text = " ".join(self.pieces.target.plain(tokenised).split())
+        text = self.pieces.written(tokenised)
         return Translation(text, tokenised, hypothesis.score, hypothesis.log_probability)
 
     def attention(self, text: str, translation: str) -> tuple[list[str], list[str], Tensor]:
@@ -151,6 +150,6 @@ class Translator:
         folder = Path(folder)
         config = read_config(folder, "translate", TranslateConfig)
         check_trained(folder)
-        pieces = Pieces(BpeTokeniser.load(folder / "tokenizer.json"), config)
+        pieces = Pieces.load(folder, config)
         model = translation_model(config.model, len(pieces))
         return cls(load_weights(folder, model), pieces, config)

@@ -137,7 +137,7 @@ def optimisers_for(model: nn.Module, settings: TrainingSettings) -> list[Optimiz
 
     optimisers: list[Optimizer] = []
     if dense := grouped(False):
-        optimisers.append(AdamW(dense, fused=True))
+        optimisers.append(AdamW(dense, betas=(0.9, settings.beta2), fused=True))
     if sparse := grouped(True):
         optimisers.append(RowAdam(sparse))
     return optimisers

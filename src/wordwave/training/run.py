@@ -43,26 +43,27 @@ def train_in(
         # A look at the dev part that the state does not know of comes again.
         told = training.progress.step - (training.progress.since_judged > 0)
         journal = Journal(folder, told)
-    saved = epoch_began = time.monotonic()
-    words = training.progress.n_words
+    saved = began = time.monotonic()
+    before, words = training.progress.seconds, training.progress.n_words
     with _asked_to_stop() as asked:
         for report in training.run():
             now = time.monotonic()
             if isinstance(report, Epoch) and journal is not None:
-                seconds = now - epoch_began
+                seconds = now - began
                 journal.write(
                     report.step,
                     epoch=report.epoch,
                     loss=report.loss,
                     **{f"dev_{name}": value for name, value in report.scores.items()},
-                    seconds=round(seconds, 3),
+                    seconds=round(before + seconds, 3),
                     words_per_second=round((training.progress.n_words - words) / seconds),
                 )
-                epoch_began, words = now, training.progress.n_words
+                began, before, words = now, 0.0, training.progress.n_words
             if watch is not None:
                 watch(report)
             stopping = _any_process(asked(), training)
             if is_main and (stopping or now - saved >= save_every):
+                training.progress.seconds = before + now - began
                 save_state(training, state)
                 saved = time.monotonic()
             if stopping:

@@ -38,6 +38,9 @@ class TrainingSettings:
     """Learning rate of frequencies, as a share of the learning rate."""
     frequency_decay: float = 0.0
     """Pull of frequencies towards 0, where place does not matter."""
+    beta2: float = 0.999
+    """How much of the mean square of gradients is kept in each step, which their sizes are divided
+    by; of row-sparse tables it is always 0.999."""
     clip: float = 1.0
     """Longest gradient."""
     row_sparse: bool = True
@@ -70,7 +73,7 @@ class TrainingSettings:
         for name in (*counts, "weight_decay", "frequency_rate", "frequency_decay"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        for name in ("warm_up", "word_dropout", "penalty_start"):
+        for name in ("warm_up", "word_dropout", "penalty_start", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
         if self.amplitude_penalty and self.row_sparse:

@@ -54,6 +54,8 @@ class Progress:
     """Sum of the losses of the steps since the last look at the dev part."""
     since_judged: int = 0
     """Those steps."""
+    seconds: float = 0.0
+    """What they took, as of the last saved state."""
     since_best: int = 0
     """Looks at the dev part that brought no better score; a tie won by another figure is none."""
     best_score: float = -math.inf
