@@ -194,7 +194,7 @@ def half(n):
 
 def test_a_cell_that_cannot_be_run_does_not_stop_the_others(tmp_path):
     store = Store(tmp_path / "records.jsonl", ["n"])
-    with pytest.raises(ValueError, match="3 of 6 could not be run, .* the first, 1: 1 is odd"):
+    with pytest.raises(ValueError, match=r"3 of 6 could not be run, .* the first, 1: 1 is odd"):
         list(run_missing(range(6), half, store, key=key_of, n_jobs=1))
     assert [r["n"] for r in store.records()] == [0, 2, 4]
 
