@@ -18,12 +18,18 @@ COLOURS = ("#2a6fdb", "#e0662f", "#2f9e66", "#8e44ad", "#c0392b")
 
 
 def draw_waves(
-    embedding: WaveEmbedding, words: Sequence[str], path: Path, *, length: int = 24
+    embedding: WaveEmbedding,
+    words: Sequence[str],
+    path: Path,
+    *,
+    notes: Sequence[str] = (),
+    length: int = 24,
 ) -> Path:
     """Fig. 1 of the paper for the first words of a vocabulary: each dimension is a wave.
 
     Curves are the real parts over continuous positions; a dot is what the network sees when the
-    word stands at that place. Rows are words (ids 1, 2, …), colours are dimensions.
+    word stands at that place. Rows are words (ids 1, 2, …), with a note each if there are any;
+    colours are dimensions.
     """
     from matplotlib.figure import Figure  # no pyplot: no window system, no global state
 
@@ -39,7 +45,8 @@ def draw_waves(
                 label = f"period {period:.0f}" if period < 1000 else "constant"
                 axes.plot(fine, curves[:, d], color=colour, lw=1.6, label=label)
                 axes.plot(fine[::40], dots[:, d], "o", color=colour, ms=3)
-            axes.set_ylabel(f"“{word}”", rotation=0, ha="right", va="center", fontsize=12)
+            label = "\n".join([f"“{word}”", *notes[j - 1 : j]])
+            axes.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=11)
             axes.axhline(0, color="#999999", lw=0.6)
             axes.grid(axis="x", color="#e6e6e6", lw=0.6)
             axes.spines[["top", "right"]].set_visible(False)

@@ -20,7 +20,8 @@ _BANDS = ((1, 4), (5, 49), (50, None))
 
 
 def draw_fig1(record: Record, path: Path) -> list[Path]:
-    """Waves of three words of a trained model, in three dimensions each."""
+    """Waves of three words of a trained model, from the greatest δ to the smallest, in three
+    dimensions each."""
     import torch
 
     from wordwave.embedding import WaveEmbedding
@@ -32,7 +33,8 @@ def draw_fig1(record: Record, path: Path) -> list[Path]:
         for i, wave in enumerate(waves.values(), start=1):
             embedding.amplitude.weight[i] = torch.tensor(wave["amplitude"])
             embedding.frequency.weight[i] = torch.tensor(wave["frequency"])
-    return [draw_waves(embedding, list(waves), path.with_suffix(e)) for e in ENDINGS]
+    notes = [f"δ {wave['delta']:.4f}" for wave in waves.values()]
+    return [draw_waves(embedding, list(waves), path.with_suffix(e), notes=notes) for e in ENDINGS]
 
 
 def draw_fig5(record: Record, path: Path) -> list[Path]:
