@@ -1,28 +1,18 @@
-"""Which of the paper's claims hold under the protocol, each with its evidence."""
+"""What the paper claims of accuracy, and whether it holds under the protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 from statistics import fmean
 from typing import Literal
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
-from wordwave.experiments.epoch_timing import epoch_seconds
-from wordwave.experiments.sensitive_words import Sensitivity
-from wordwave.experiments.significance import LEVEL, MARKS, Paired, compared, is_better, is_worse
-from wordwave.experiments.store import Record
+from wordwave.experiments.significance import MARKS, Paired, compared, is_better, is_worse
 from wordwave.experiments.summary import Row, Summary
 from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns
-from wordwave.experiments.table4 import dataset_of
 from wordwave.models.config import ENCODERS, IN_ATTENTION
-
-N_TEST = 1821
-"""Test sentences of SST-2."""
-NEGLIGIBLE = 1.1
-"""A cost of less than a tenth."""
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
 
@@ -69,7 +59,7 @@ def beats_all(summary: Summary) -> Claim:
             if r.effect is not None:
                 line += f", rank-biserial {r.effect:+.2f}"
         evidence.append(line + ".")
-    return Claim(says, _verdict(best_in, complete), evidence)
+    return Claim(says, verdict(best_in, complete), evidence)
 
 
 def counted(results: Sequence[Paired]) -> str:
@@ -119,7 +109,7 @@ def reaches_the_paper(summary: Summary) -> Claim:
     evidence = [f"At least the paper's figure in {reached} of {n} cells."]
     if lines:
         evidence.append("Below it: " + "; ".join(lines) + ".")
-    return Claim(says, _verdict(reached, n), evidence)
+    return Claim(says, verdict(reached, n), evidence)
 
 
 def cnn_is_best(summary: Summary) -> Claim:
@@ -134,7 +124,7 @@ def cnn_is_best(summary: Summary) -> Claim:
         return Claim(says, "not measured")
     won = sum(encoder == "cnn" for _, encoder in winners)
     shown = ", ".join(f"{dataset} {encoder}" for dataset, encoder in winners)
-    return Claim(says, _verdict(won, len(winners)), [f"Best under complex-order: {shown}."])
+    return Claim(says, verdict(won, len(winners)), [f"Best under complex-order: {shown}."])
 
 
 def transformer_gains_most(summary: Summary) -> Claim:
@@ -151,8 +141,8 @@ def transformer_gains_most(summary: Summary) -> Claim:
     means = {encoder: fmean(found) for encoder, found in gains.items()}
     shown = ", ".join(f"{encoder} {mean:+.4f}" for encoder, mean in means.items())
     most = max(means, key=lambda e: means[e])
-    verdict: Verdict = "holds" if most == "transformer" and means[most] > 0 else "does not hold"
-    return Claim(says, verdict, [f"Mean gain over the best of none, pe and tpe: {shown}."])
+    found: Verdict = "holds" if most == "transformer" and means[most] > 0 else "does not hold"
+    return Claim(says, found, [f"Mean gain over the best of none, pe and tpe: {shown}."])
 
 
 def beats_equal_size(summary: Summary) -> Claim:
@@ -178,7 +168,7 @@ def _against(summary: Summary, says: str, kinds: Sequence[str], variant: str) ->
         return Claim(says, "not measured")
     results = [r for own in found.values() for r in own]
     evidence = [f"Against {kind}: {counted(own)}." for kind, own in found.items()]
-    return Claim(says, _verdict(sum(r.difference > 0 for r in results), len(results)), evidence)
+    return Claim(says, verdict(sum(r.difference > 0 for r in results), len(results)), evidence)
 
 
 def beats_anchors(summary: Summary) -> Claim:
@@ -200,83 +190,11 @@ def beats_anchors(summary: Summary) -> Claim:
                 f"The encoder that dev prefers is better than {TITLES[name]} on {len(won)} of "
                 f"{seen} data sets."
             )
-    return Claim(says, _verdict(better, n), evidence) if n else Claim(says, "not measured")
+    return Claim(says, verdict(better, n), evidence) if n else Claim(says, "not measured")
 
 
-def sharing_costs_little(summary: Summary) -> Claim:
-    """Table 4: schemas of sharing, and initial phases."""
-    says = (
-        "Whatever is changed about complex-order costs accuracy: sharing a little, initial phases "
-        "more, leaving positions out most (Table 4)."
-    )
-    dataset, whole = dataset_of(summary), ("transformer", WAVES, "paper")
-    gaps: dict[tuple[str, str], float] = {}
-    evidence = []
-    for (embedding, variant), (printed, _) in paper.ablation().items():
-        row: Row = ("transformer", embedding, variant)
-        means = summary.common_means([row, whole], dataset)
-        if row == whole or means is None:
-            continue
-        gaps[embedding, variant] = means[0] - means[1]
-        evidence.append(
-            f"{embedding}, {variant}: {means[0] - means[1]:+.3f}, the paper {printed - 0.813:+.3f}."
-        )
-    if not gaps:
-        return Claim(says, "not measured")
-    below = sum(gap < 0 for gap in gaps.values())
-    sharing = [gap for (_, variant), gap in gaps.items() if "sharing" in variant]
-    phases = gaps.get((WAVES, "initial-phases"))
-    nowhere = gaps.get(("complex-vanilla", "paper"))
-    in_order = bool(sharing) and None not in (phases, nowhere)
-    if in_order:
-        in_order = fmean(sharing) > phases > nowhere  # type: ignore[operator]
-    spread = 1.96 * sqrt(2 * 0.8 * 0.2 / N_TEST / max(len(summary.scores(whole, dataset)), 1))
-    evidence.insert(0, f"Below complex-order, as in the paper: {below} of {len(gaps)} rows.")
-    evidence.insert(1, f"In the paper's order: {'yes' if in_order else 'no'}.")
-    evidence.insert(
-        2,
-        f"{dataset}; {N_TEST:,} test sentences: two rows differ by up to ±{spread:.3f} by chance, "
-        "and all rows are held against the same runs.",
-    )
-    whole_claim = below == len(gaps) and in_order
-    in_part = below > len(gaps) / 2
-    verdict: Verdict = "holds" if whole_claim else "holds in part" if in_part else "does not hold"
-    return Claim(says, verdict, evidence)
-
-
-def sentiment_is_sensitive(records: Sequence[Record]) -> Claim:
-    """Table 7, with a lexicon in the place of marks by hand."""
-    says = "Strong sentiment words are more frequent among words of greatest δ than of smallest."
-    evidence, right = [f"Counted where Fisher's p is below {LEVEL}."] if records else [], 0
-    for record in records:
-        found = Sensitivity(record)
-        high, low = found.strong_counts()
-        right += high > low and found.fisher() < LEVEL
-        line = f"{record['encoder']}: {high} of 50 against {low} of 50"
-        evidence.append(f"{line}; {found.tests()}.")
-    return Claim(says, _verdict(right, len(records)), evidence)
-
-
-def cost_is_negligible(record: Record | None) -> Claim:
-    """Fig. 5: the seconds of complex-order as a multiple of those without positions."""
-    says = "The gain comes at a negligible or no cost in efficiency (Fig. 5)."
-    if record is None:
-        return Claim(says, "not measured")
-    seconds = epoch_seconds(record)
-    ratios = {
-        encoder: seconds[encoder, WAVES][0] / seconds[encoder, "none"][0]
-        for encoder in ENCODERS
-        if (encoder, WAVES) in seconds and (encoder, "none") in seconds
-    }
-    if not ratios:
-        return Claim(says, "not measured")
-    shown = ", ".join(f"{encoder} {ratio:.2f}" for encoder, ratio in ratios.items())
-    cheap = sum(ratio < NEGLIGIBLE for ratio in ratios.values())
-    line = f"Seconds an epoch, as a multiple of none: {shown}; negligible: below {NEGLIGIBLE}."
-    return Claim(says, _verdict(cheap, len(ratios)), [line])
-
-
-def _verdict(n: int, of: int) -> Verdict:
+def verdict(n: int, of: int) -> Verdict:
+    """Whether a claim holds in n of so many cases."""
     if not of:
         return "not measured"
     return "holds" if n == of else "holds in part" if 2 * n > of else "does not hold"

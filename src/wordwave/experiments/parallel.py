@@ -6,6 +6,7 @@ On this machine by default; on a Ray or Dask cluster by joblib's back ends for t
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ def run_missing(
 
     if not missing:
         return
+    # A worker whose memory has grown is replaced, which is nothing to worry about.
+    warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
     failed: list[Failure] = []
     with _cluster(backend, n_jobs, address):
         if backend == "ray":

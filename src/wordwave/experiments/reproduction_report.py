@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wordwave.experiments import claims, paper
+from wordwave.experiments import claims, claims_on_waves, paper
 from wordwave.experiments.epoch_timing import fig5_table
 from wordwave.experiments.grid import Content, Grid, markdown
 from wordwave.experiments.protocol import Protocol
@@ -27,9 +27,9 @@ def report(
         claims.transformer_gains_most(summary),
         claims.cnn_is_best(summary),
         claims.beats_anchors(summary),
-        claims.sharing_costs_little(summary),
-        claims.sentiment_is_sensitive(words),
-        claims.cost_is_negligible(timing),
+        claims_on_waves.sharing_costs_little(summary),
+        claims_on_waves.sentiment_is_sensitive(words),
+        claims_on_waves.cost_is_negligible(timing),
     ]
     lines = [
         "# What holds of the paper" + (": QUICK" if protocol.budget == "quick" else ""),

@@ -1,0 +1,96 @@
+"""What the paper claims of the parts of a wave, of δ and of its cost, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from statistics import fmean
+
+from wordwave.experiments import paper
+from wordwave.experiments.claims import Claim, Verdict, verdict
+from wordwave.experiments.epoch_timing import epoch_seconds
+from wordwave.experiments.sensitive_words import Sensitivity
+from wordwave.experiments.significance import LEVEL
+from wordwave.experiments.store import Record
+from wordwave.experiments.summary import Row, Summary
+from wordwave.experiments.table2 import WAVES
+from wordwave.experiments.table4 import dataset_of
+from wordwave.models.config import ENCODERS
+
+N_TEST = 1821
+"""Test sentences of SST-2."""
+NEGLIGIBLE = 1.1
+"""A cost of less than a tenth."""
+
+
+def sharing_costs_little(summary: Summary) -> Claim:
+    """Table 4: schemas of sharing, and initial phases."""
+    says = (
+        "Whatever is changed about complex-order costs accuracy: sharing a little, initial phases "
+        "more, leaving positions out most (Table 4)."
+    )
+    dataset, whole = dataset_of(summary), ("transformer", WAVES, "paper")
+    gaps: dict[tuple[str, str], float] = {}
+    evidence = []
+    for (embedding, variant), (printed, _) in paper.ablation().items():
+        row: Row = ("transformer", embedding, variant)
+        means = summary.common_means([row, whole], dataset)
+        if row == whole or means is None:
+            continue
+        gaps[embedding, variant] = means[0] - means[1]
+        evidence.append(
+            f"{embedding}, {variant}: {means[0] - means[1]:+.3f}, the paper {printed - 0.813:+.3f}."
+        )
+    if not gaps:
+        return Claim(says, "not measured")
+    below = sum(gap < 0 for gap in gaps.values())
+    sharing = [gap for (_, variant), gap in gaps.items() if "sharing" in variant]
+    phases = gaps.get((WAVES, "initial-phases"))
+    nowhere = gaps.get(("complex-vanilla", "paper"))
+    in_order = bool(sharing) and None not in (phases, nowhere)
+    if in_order:
+        in_order = fmean(sharing) > phases > nowhere  # type: ignore[operator]
+    spread = 1.96 * sqrt(2 * 0.8 * 0.2 / N_TEST / max(len(summary.scores(whole, dataset)), 1))
+    evidence.insert(0, f"Below complex-order, as in the paper: {below} of {len(gaps)} rows.")
+    evidence.insert(1, f"In the paper's order: {'yes' if in_order else 'no'}.")
+    evidence.insert(
+        2,
+        f"{dataset}; {N_TEST:,} test sentences: two rows differ by up to ±{spread:.3f} by chance, "
+        "and all rows are held against the same runs.",
+    )
+    whole_claim = below == len(gaps) and in_order
+    in_part = below > len(gaps) / 2
+    found: Verdict = "holds" if whole_claim else "holds in part" if in_part else "does not hold"
+    return Claim(says, found, evidence)
+
+
+def sentiment_is_sensitive(records: Sequence[Record]) -> Claim:
+    """Table 7, with a lexicon in the place of marks by hand."""
+    says = "Strong sentiment words are more frequent among words of greatest δ than of smallest."
+    evidence, right = [f"Counted where Fisher's p is below {LEVEL}."] if records else [], 0
+    for record in records:
+        found = Sensitivity(record)
+        high, low = found.strong_counts()
+        right += high > low and found.fisher() < LEVEL
+        line = f"{record['encoder']}: {high} of 50 against {low} of 50"
+        evidence.append(f"{line}; {found.tests()}.")
+    return Claim(says, verdict(right, len(records)), evidence)
+
+
+def cost_is_negligible(record: Record | None) -> Claim:
+    """Fig. 5: the seconds of complex-order as a multiple of those without positions."""
+    says = "The gain comes at a negligible or no cost in efficiency (Fig. 5)."
+    if record is None:
+        return Claim(says, "not measured")
+    seconds = epoch_seconds(record)
+    ratios = {
+        encoder: seconds[encoder, WAVES][0] / seconds[encoder, "none"][0]
+        for encoder in ENCODERS
+        if (encoder, WAVES) in seconds and (encoder, "none") in seconds
+    }
+    if not ratios:
+        return Claim(says, "not measured")
+    shown = ", ".join(f"{encoder} {ratio:.2f}" for encoder, ratio in ratios.items())
+    cheap = sum(ratio < NEGLIGIBLE for ratio in ratios.values())
+    line = f"Seconds an epoch, as a multiple of none: {shown}; negligible: below {NEGLIGIBLE}."
+    return Claim(says, verdict(cheap, len(ratios)), [line])
