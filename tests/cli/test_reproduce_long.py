@@ -85,6 +85,10 @@ def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
     words += ["--budgets", "updates", "--jobs", "1", "--out", tmp_path / "out"]
     code, said = run(*words)
     assert code == 0 and "At equal updates" in said.out and "table6.png" in said.out
+    code, said = run(*words, "--choices")
+    assert code == 0 and "scores by magnitude" in said.out and "choices.md" in said.out
+    records = (tmp_path / "out/records.jsonl").read_text()
+    assert records.count("test_bpc") == 4 and "slow waves" in records
 
 
 @pytest.mark.parametrize("flag", ["--steps", "--jobs", "--seeds"])

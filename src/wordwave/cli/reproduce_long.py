@@ -86,6 +86,9 @@ class Table6Options(LongOptions):
     """At equal updates, at equal time, or both."""
     seeds: int = 2
     """Repetitions, with seeds 0, 1, …"""
+    choices: bool = False
+    """Instead of the table, what the paper leaves open of complex-order: short trainings, each with
+    one thing changed, judged by the valid part alone."""
 
 
 def table5(args: list[str], prog: str) -> None:
@@ -111,9 +114,11 @@ def table6(args: list[str], prog: str) -> None:
     """`wordwave reproduce table6`"""
     options = parsed(Table6Options, args, prog)
     from wordwave.experiments.table6 import Table6
+    from wordwave.experiments.table6_choices import Table6Choices, write_choices
     from wordwave.experiments.table6_report import write_table6
 
-    table = Table6(
+    kind = Table6Choices if options.choices else Table6
+    table = kind(
         options.out or Path("results/table6"),
         options.size,
         options.data,
@@ -122,7 +127,7 @@ def table6(args: list[str], prog: str) -> None:
         budgets=options.budgets,
     )
     if complete(table, options):
-        show(write_table6(table))
+        show(write_choices(table) if isinstance(table, Table6Choices) else write_table6(table))
 
 
 def complete(table: LongTable, options: LongOptions) -> bool:

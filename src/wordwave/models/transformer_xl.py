@@ -85,6 +85,10 @@ class XLLayer(nn.Module):
         return second(x + self.dropout(self.feed_forward(x))), memory
 
 
+OF_WAVES = ("share_frequency", "phase", "frequency_init", "frequency_range", "freeze_frequency")
+"""Settings that the embedding knows by the same name."""
+
+
 class TransformerXL(nn.Module):
     """What character comes next, after each character of a text.
 
@@ -98,8 +102,7 @@ class TransformerXL(nn.Module):
         self.config, self.vocab_size = config, vocab_size
         options: dict[str, Any] = {"padding_idx": None}
         if config.embedding == "complex-order":
-            for name in ("share_frequency", "phase", "freeze_frequency"):
-                options[name] = getattr(config, name)
+            options |= {name: getattr(config, name) for name in OF_WAVES}
         self.embedding = build_embedding(config.embedding, vocab_size, config.dim, **options)
         with torch.no_grad():  # so that tied predictions start small; what is read is scaled up
             self.meaning.mul_(config.dim**-0.5)

@@ -52,6 +52,10 @@ class XLConfig:
     """complex-order: one frequency per dimension for all characters, one per character, or each."""
     phase: bool = False
     """complex-order: learn an initial phase for each character and dimension."""
+    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
+    """complex-order: how frequencies start."""
+    frequency_range: tuple[float, float] | None = None
+    """complex-order: lowest and highest frequency at the start; not for sinusoidal."""
     freeze_frequency: bool = False
     """complex-order: keep the frequencies as they start."""
 
