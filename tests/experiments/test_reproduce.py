@@ -208,6 +208,17 @@ def test_what_another_process_has_stored_meanwhile_is_not_run_again(tmp_path):
     assert values == [2 * n for n in range(11)]
 
 
+def test_what_another_process_is_at_is_left_to_it(tmp_path):
+    store = Store(tmp_path / "records.jsonl", ["n"])
+    with store.claimed({"n": 3}) as is_ours:
+        assert is_ours
+        found = list(run_missing(range(5), double, store, key=key_of, n_jobs=1))
+    assert sorted(r["n"] for r in found) == [0, 1, 2, 4]
+    assert [r["n"] for r in run_missing(range(5), double, store, key=key_of, n_jobs=1)] == [3]
+    with store.claimed({"n": 3}) as is_ours:
+        assert not is_ours  # it is there
+
+
 @pytest.mark.parametrize(("backend", "package"), [("ray", "ray"), ("dask", "distributed")])
 def test_a_cluster_of_two_workers_runs_the_same_grid(
     backend, package, tmp_path, tiny_home, tiny_recipes, monkeypatch

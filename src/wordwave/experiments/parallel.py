@@ -34,8 +34,8 @@ def run_missing(
     """Run the cells that the store lacks, append each record as it comes, and yield it.
 
     Whatever ends this loop early loses the cells in flight and nothing else. What another process
-    has stored meanwhile is not run again. A cell that cannot be run, such as one that diverges,
-    does not keep the others from it: a ValueError at the end tells of it.
+    has stored meanwhile, or is at, is left to it. A cell that cannot be run, such as one that
+    diverges, does not keep the others from it: a ValueError at the end tells of it.
 
     Args:
         backend: who computes; Ray's workers must see the store's file.
@@ -45,12 +45,6 @@ def run_missing(
 
     done = store.done()
     missing = [cell for cell in cells if store.key_of(key(cell)) not in done]
-
-    def still_missing() -> Iterator[Cell]:
-        for cell in missing:
-            if store.key_of(key(cell)) not in store.done():
-                yield cell
-
     if not missing:
         return
     # A worker whose memory has grown is replaced, which is nothing to worry about.
@@ -59,16 +53,17 @@ def run_missing(
     with _cluster(backend, n_jobs, address):
         if backend == "ray":
             wanted = {store.key_of(key(cell)) for cell in missing}
-            for record in _stored_by_workers(missing, run, store, n_jobs, failed):
+            for record in _stored_by_workers(missing, run, store, key, n_jobs, failed):
                 if store.key_of(record) in wanted:
                     yield record
         else:
             pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-            for found in pool(delayed(_run)(run, cell) for cell in still_missing()):
+            work = _run_and_store if backend == "local" else _run
+            for found in pool(delayed(work)(run, cell, store, key) for cell in missing):
                 if isinstance(found, Failure):
                     failed.append(found)
-                else:
-                    store.append(found)
+                elif found is not None:
+                    store.append(found)  # Dask's workers may not see the file; nothing is doubled
                     yield found
     if failed:
         raise ValueError(
@@ -89,6 +84,7 @@ def _stored_by_workers(
     cells: Sequence[Cell],
     run: Callable[[Cell], Record],
     store: Store,
+    key: Callable[[Cell], dict[str, Any]],
     n_jobs: int,
     failed: list[Failure],
 ) -> Iterator[Record]:
@@ -103,8 +99,8 @@ def _stored_by_workers(
     def wait_for_all() -> None:
         try:
             pool = Parallel(n_jobs=n_jobs, backend="ray", batch_size=1)
-            ended = pool(delayed(_run_and_store)(run, cell, store) for cell in cells)
-            failed.extend(failure for failure in ended if failure is not None)
+            ended = pool(delayed(_run_and_store)(run, cell, store, key) for cell in cells)
+            failed.extend(found for found in ended if isinstance(found, Failure))
         except BaseException as problem:
             problems.append(problem)
 
@@ -122,20 +118,25 @@ def _stored_by_workers(
         raise problems[0]
 
 
-def _run(run: Callable[[Cell], Record], cell: Cell) -> Record | Failure:
+def _run_and_store(
+    run: Callable[[Cell], Record], cell: Cell, store: Store, key: Callable[[Cell], dict[str, Any]]
+) -> Record | Failure | None:
+    """In a worker that sees the store's file; `None` where a cell is another process's."""
+    with store.claimed(key(cell)) as is_ours:
+        if not is_ours:
+            return None
+        found = _run(run, cell, store, key)
+        if not isinstance(found, Failure):
+            store.append(found)
+        return found
+
+
+def _run(run: Callable[[Cell], Record], cell: Cell, *_: object) -> Record | Failure:
     # Dask needs a function that can be hashed, and what runs cells may not be.
     try:
         return run(cell)
     except ValueError as problem:
         return Failure(str(cell), str(problem))
-
-
-def _run_and_store(run: Callable[[Cell], Record], cell: Cell, store: Store) -> Failure | None:
-    found = _run(run, cell)
-    if isinstance(found, Failure):
-        return found
-    store.append(found)
-    return None
 
 
 @contextmanager

@@ -9,9 +9,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 Record = dict[str, Any]
 
@@ -43,6 +47,27 @@ class Store:
     def done(self) -> set[tuple[Any, ...]]:
         """The keys of all records."""
         return {self.key_of(record) for record in self.records()}
+
+    @contextmanager
+    def claimed(self, record: Mapping[str, Any]) -> Iterator[bool]:
+        """Whether the record with this key is ours to make, until this ends, be it by a kill.
+
+        It is not if it is there, or if another process that sees the file is making it.
+        """
+        name = sha256("\n".join(self.key_of(record)).encode()).hexdigest()[:16]
+        folder = self.path.with_suffix(".claims")
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{name}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            yield False
+            return
+        try:
+            yield self.key_of(record) not in self.done()
+        finally:
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
 
     def key_of(self, record: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(json.dumps(record.get(name), sort_keys=True) for name in self.key)
