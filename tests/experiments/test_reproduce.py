@@ -111,6 +111,31 @@ def test_searches_choose_the_settings_that_cells_use(command):
     )
     assert "best of 2 trials" in said
     assert command("table2", *flags)[1] == records
+    said, _ = command("table2", *flags[:4], "--embeddings", "none", "--rows", "paper",
+                      "--search-trials", "3", "--estimate-only")  # fmt: skip
+    assert "5 searches of 3 trials are missing" in said and "1 of 1 trainings" in said
+
+
+def test_a_report_of_nothing_is_refused(command):
+    with pytest.raises(ValueError, match="holds no such training"):
+        command("report")
+
+
+def test_a_table_is_shown_though_some_of_it_failed(command, monkeypatch, tmp_path):
+    from wordwave.experiments.cell_run import CellRun
+
+    run = CellRun.__call__
+
+    def unlucky(self, cell):
+        if cell.embedding == "tpe":
+            raise ValueError("the loss is nan")
+        return run(self, cell)
+
+    monkeypatch.setattr(CellRun, "__call__", unlucky)
+    with pytest.raises(ValueError, match="1 of 2 could not be run"):
+        command("table2", "--datasets", "cr", "--encoders", "fasttext", "--folds", "1",
+                "--embeddings", "none", "tpe", "--rows", "paper")  # fmt: skip
+    assert "none" in (tmp_path / "out/reproduce/table2.md").read_text()
 
 
 def test_wrong_numbers_are_refused():

@@ -209,6 +209,16 @@ def test_a_hopeless_trial_is_stopped_early(tmp_path):
     assert 1 < len(shared.study.trials[trial.number].intermediate_values) < 6
 
 
+def test_a_search_older_than_a_setting_goes_on_with_its_default(tmp_path):
+    search = search_in(tmp_path, 1)
+    work(search)
+    older = {name: value for name, value in search.fixed.items() if name != "beta2"}
+    search.open().study.set_user_attr("settings", older)
+    assert len(search.open().finished()) == 1
+    with pytest.raises(ValueError, match=r"holds a search with beta2 0\.999, here it is 0\.9"):
+        search_in(tmp_path, 1, beta2=0.9).open()
+
+
 def test_other_settings_or_examples_are_refused_once_there_are_trials(tmp_path):
     search = search_in(tmp_path, 1)
     search_in(tmp_path, 1, epochs=9).open()  # nothing was made with these, nothing is lost

@@ -11,7 +11,7 @@ import tyro
 from wordwave.cli import reproduce_long
 from wordwave.cli.options import parsed
 from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, WITH_FOLDS, Rows
-from wordwave.experiments.parallel import Backend
+from wordwave.experiments.parallel import Backend, FailedCellsError
 from wordwave.experiments.pools import PoolName
 from wordwave.experiments.protocol import KEY
 from wordwave.models.config import ENCODERS, EmbeddingKind, EncoderKind
@@ -31,8 +31,8 @@ class ReproduceOptions:
     """A table or figure of the paper, from trainings under one protocol (docs/protocol.md).
 
     Dev selects, the test part is scored once. Results are appended as they come: the same command
-    goes on where it stopped. A table shows all that its records hold; the flags that narrow it say
-    what is trained now.
+    goes on where it stopped. A table shows all runs that have the same settings and searches; the
+    flags that narrow it say what is trained now.
     """
 
     target: tyro.conf.Positional[Target]
@@ -113,10 +113,16 @@ def reproduce(args: list[str], prog: str) -> None:
     store = Store(options.folder / "records.jsonl", KEY)
     words = Store(options.folder / "words.jsonl", KEY)
     protocol = protocol_of(options)
+    problem = None
     if options.target not in ("table3", "report") and not options.report_only:
-        reproduce_runs.run(options, protocol, store, words, console)
+        try:
+            reproduce_runs.run(options, protocol, store, words, console)
+        except FailedCellsError as some:
+            problem = some
     if not options.estimate_only:
         reproduce_show.show(options, protocol, store, words, console)
+    if problem is not None:
+        raise problem
 
 
 def check(options: ReproduceOptions) -> None:

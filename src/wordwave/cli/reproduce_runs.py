@@ -41,8 +41,11 @@ def run(
         measure(options, protocol, cells, store, console)
     elif options.target in ("table7", "fig1", "fig6"):
         runner = WordsRun(protocol)
-        train(options, protocol, cells, words, console, runner, runner.key)
-        keep_runs(words, store)
+        try:
+            train(options, protocol, cells, words, console, runner, runner.key)
+        finally:
+            if not options.estimate_only:
+                keep_runs(words, store)
     else:
         train(options, protocol, cells, store, console, CellRun(protocol), protocol.key)
 
@@ -58,12 +61,16 @@ def train(
 ) -> None:
     """Run the cells that the store lacks, with the time they will take."""
     done = store.done()
-    missing = {name: cell for cell in cells if (name := store.key_of(key(cell))) not in done}
+    missing = [
+        cell for cell in cells if not protocol.knows(cell) or store.key_of(key(cell)) not in done
+    ]
     if not missing:
         return
+    # Before a search the recipe's own settings say well enough how long a cell will take.
+    by_recipe = Estimate(protocol.unsearched(), store.records())
     estimate = Estimate(protocol, store.records())
-    seconds = {name: estimate.seconds(cell) for name, cell in missing.items()}
-    total = sum(seconds.values()) / options.jobs
+    seconds = [(estimate if protocol.knows(cell) else by_recipe).seconds(cell) for cell in missing]
+    total = sum(seconds) / options.jobs
     console.print(
         f"{len(missing)} of {len(cells)} trainings are missing: about {spelled(total)} with "
         f"{options.jobs} at once, if they have a core each.",
@@ -72,7 +79,7 @@ def train(
     if options.estimate_only:
         return
     results = run_missing(
-        list(missing.values()),
+        missing,
         runner,
         store,
         key=key,
@@ -80,9 +87,10 @@ def train(
         backend=options.backend,
         address=options.address,
     )
-    with bar("trainings", sum(seconds.values()), len(missing), console) as advance:
+    by_key = {store.key_of(key(cell)): s for cell, s in zip(missing, seconds, strict=True)}
+    with bar("trainings", sum(seconds), len(missing), console) as advance:
         for record in results:
-            advance(seconds.get(store.key_of(record), 0.0))
+            advance(by_key.get(store.key_of(record), 0.0))
 
 
 def keep_runs(words: Store, store: Store) -> None:
@@ -122,7 +130,7 @@ def searched(
             highlight=False,
         )
         if options.estimate_only:
-            return protocol.unsearched()  # with other settings they take about as long
+            return with_choices(protocol, store)
         results = run_missing(
             missing,
             search,
@@ -131,6 +139,7 @@ def searched(
             n_jobs=options.jobs,
             backend=options.backend,
             address=options.address,
+            claims=False,  # processes share the trials of a search
         )
         with bar("searches", total, len(missing), console) as advance:
             for record in results:

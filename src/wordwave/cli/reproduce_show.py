@@ -32,7 +32,7 @@ def show(
     folder = options.folder
     written: list[Path] = []
     target = options.target
-    if target in ("table2", "table4") and not summary.runs:
+    if target in ("table2", "table4", "report") and not summary.runs:
         raise ValueError(f"'{store.path}' holds no such training; leave --report-only out")
     if target in ("table7", "fig1", "fig6") and not trained:
         raise ValueError(f"'{words.path}' holds no such training; leave --report-only out")

@@ -67,7 +67,8 @@ def with_choices(protocol: Protocol, store: Store) -> Protocol:
         return protocol
     searches = [r for r in store.records() if r.get("kind") == "search"]
     cells = [Cell(r["dataset"], r["encoder"], r["embedding"]) for r in searches]
-    return replace(protocol, chosen=chosen_in(store, protocol, cells))
+    known = [cell for cell in cells if protocol.unsearched().knows(cell)]
+    return replace(protocol, chosen=chosen_in(store, protocol, known))
 
 
 def choice(own: Record, rows: list[Record]) -> Record:

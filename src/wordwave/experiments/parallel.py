@@ -30,16 +30,19 @@ def run_missing(
     n_jobs: int = 2,
     backend: Backend = "local",
     address: str | None = None,
+    claims: bool = True,
 ) -> Iterator[Record]:
     """Run the cells that the store lacks, append each record as it comes, and yield it.
 
     Whatever ends this loop early loses the cells in flight and nothing else. What another process
-    has stored meanwhile, or is at, is left to it. A cell that cannot be run, such as one that
-    diverges, does not keep the others from it: a ValueError at the end tells of it.
+    has stored meanwhile is not run again. A cell that cannot be run, such as one that diverges,
+    does not keep the others from it: `FailedCellsError` at the end tells of it.
 
     Args:
         backend: who computes; Ray's workers must see the store's file.
         address: of a cluster that is running; by default one is started here, with n_jobs workers.
+        claims: leave what another process is at to it, where workers see the file; without them,
+            `run` must know how to share its work.
     """
     from joblib import Parallel, delayed
 
@@ -50,6 +53,12 @@ def run_missing(
     # A worker whose memory has grown is replaced, which is nothing to worry about.
     warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
     failed: list[Failure] = []
+
+    def still_missing() -> Iterator[Cell]:
+        for cell in missing:
+            if store.key_of(key(cell)) not in store.done():
+                yield cell
+
     with _cluster(backend, n_jobs, address):
         if backend == "ray":
             wanted = {store.key_of(key(cell)) for cell in missing}
@@ -58,18 +67,22 @@ def run_missing(
                     yield record
         else:
             pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-            work = _run_and_store if backend == "local" else _run
-            for found in pool(delayed(work)(run, cell, store, key) for cell in missing):
+            work = _run_and_store if backend == "local" and claims else _run
+            for found in pool(delayed(work)(run, cell, store, key) for cell in still_missing()):
                 if isinstance(found, Failure):
                     failed.append(found)
                 elif found is not None:
                     store.append(found)  # Dask's workers may not see the file; nothing is doubled
                     yield found
     if failed:
-        raise ValueError(
+        raise FailedCellsError(
             f"{len(failed)} of {len(missing)} could not be run, the others are kept; the first, "
             f"{failed[0].cell}: {failed[0].why}"
         )
+
+
+class FailedCellsError(ValueError):
+    """Some cells could not be run; all others have their records."""
 
 
 @dataclass(frozen=True)

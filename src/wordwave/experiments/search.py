@@ -79,12 +79,7 @@ class Search:
     def fixed(self) -> dict[str, Any]:
         """What all trials have in common."""
         drawn = {setting.name for setting in self.varied}
-        common = {
-            name: value
-            for part in to_plain(self.config).values()
-            for name, value in part.items()
-            if name not in drawn
-        }
+        common = {k: v for k, v in _flat(self.config).items() if k not in drawn}
         return {"pool": self.pool, **common, "examples": self.parts.fingerprint()}
 
     def config_of(self, trial: Trial | FrozenTrial) -> ClassifyConfig:
@@ -93,7 +88,17 @@ class Search:
 
     def open(self) -> SharedStudy:
         """The study, new or as it was left."""
-        return SharedStudy(self.folder, self.fixed, seed=self.config.training.seed)
+        return SharedStudy(
+            self.folder,
+            self.fixed,
+            defaults=_flat(ClassifyConfig()),
+            seed=self.config.training.seed,
+        )
+
+
+def _flat(config: ClassifyConfig) -> dict[str, Any]:
+    """All settings by name, whatever part they are of."""
+    return {k: v for part in to_plain(config).values() for k, v in part.items()}
 
 
 def dev_accuracy(config: ClassifyConfig, parts: Parts, trial: Trial) -> float:

@@ -35,10 +35,18 @@ class SharedStudy:
     Args:
         folder: holds `study.journal`; made if it is not there.
         settings: what all trials have in common; a study begun with others is refused.
+        defaults: of settings that a study may not know, as it is older than they are.
         seed: the same draws for the same seed.
     """
 
-    def __init__(self, folder: Path, settings: dict[str, Any], *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, Any],
+        *,
+        defaults: dict[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
@@ -66,13 +74,13 @@ class SharedStudy:
             else:
                 self.study = begin()
             there = self.study.user_attrs.get("settings")
-            if there not in (None, settings) and not self._held():
+            if there is not None and there != settings and not self._held():
                 optuna.delete_study(study_name=_NAME, storage=storage)  # nothing would be lost
                 self.study, there = begin(), None
             if there is None:
                 self.study.set_user_attr("settings", settings)
             else:
-                _check_same(folder, there, settings)
+                _check_same(folder, {**(defaults or {}), **there}, settings)
 
     def finished(self) -> list[FrozenTrial]:
         """The trials that came to an end or were stopped as hopeless, by slot."""
@@ -194,9 +202,9 @@ def _mend(journal: Path) -> None:
 
 
 def _check_same(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    for name in {**there, **here}:
-        if there.get(name) != here.get(name):
+    for name in here:
+        if there.get(name) != here[name]:
             raise ValueError(
                 f"'{folder}' holds a search with {name} {there.get(name)!r}, here it is "
-                f"{here.get(name)!r}: choose another --out, or remove that folder"
+                f"{here[name]!r}: choose another --out, or remove that folder"
             )

@@ -69,7 +69,9 @@ def table3(summary: Summary, protocol: Protocol) -> Grid:
 def columns_of(summary: Summary) -> list[str]:
     """The paper's data sets; SST-2 from sentences only where more than Table 4 was run on it."""
     on_sentences = {row for row, dataset in summary.runs if dataset == SENTENCES}
-    extra = [SENTENCES] if on_sentences - {("transformer", *row) for row in TABLE4} else []
+    of_table4 = {("transformer", *row) for row in TABLE4}
+    is_alone = summary.datasets == [SENTENCES]
+    extra = [SENTENCES] if is_alone or on_sentences - of_table4 else []
     wanted = [d for d in DATASETS if d != "sst2" or d in summary.datasets or not extra]
     place = wanted.index("sst2") + 1 if "sst2" in wanted else len(wanted) - 1
     return [*wanted[:place], *extra, *wanted[place:]]
@@ -119,9 +121,9 @@ def terms_of(protocol: Protocol) -> list[str]:
         where = f"on {terms.on}, for all data sets" if terms.on else "on each data set's fold 0"
         notes = [
             f"Settings: the best of {terms.trials} trials for each encoder and embedding, pool "
-            f"“{terms.pool}”, by dev accuracy {where}, fixed for all folds and seeds; what a row "
-            "cannot tell apart is decided by all rows. Rows of as many parameters and variants "
-            "take those of their embedding; anchors have their own."
+            f"“{terms.pool}”, by dev accuracy {where}, fixed for all folds and seeds; of what a "
+            "row cannot tell apart it takes what all rows have tried and like best. Rows of as "
+            "many parameters and variants take those of their embedding; anchors have their own."
         ]
     if protocol.budget == "quick":
         notes.append(

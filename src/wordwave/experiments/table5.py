@@ -36,6 +36,7 @@ CPU = {
     "learning_rate": 0.003,
     "schedule": "one-cycle",
     "warm_up": 0.1,
+    "beta2": 0.98,
     "dropout": 0.15,
     "judge_every": 400,
     "average": 5,

@@ -1,7 +1,7 @@
 """What the paper leaves open of Transformer-XL with waves, one choice at a time.
 
 Short trainings of the complex-order row, judged by the valid part alone; figures of the test part
-are thrown away unseen. The shipped defaults go by this table.
+are kept out of the records.
 """
 
 from __future__ import annotations

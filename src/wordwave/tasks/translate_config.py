@@ -83,9 +83,6 @@ class TranslationTraining(TrainingSettings):
     or falls as 1/√step."""
     warm_up: float = 0.2
     """Share of the steps over which the learning rate rises."""
-    beta2: float = 0.98
-    """How much of the mean square of gradients is kept in each step, which their sizes are divided
-    by: rare words need one that forgets."""
     row_sparse: bool = False
     """Not for translation: the embedding is the output too, which touches every row."""
     word_dropout: float = 0.0
