@@ -12,7 +12,7 @@ from wordwave.experiments.cells import Cell, table2_cells, table4_cells
 from wordwave.experiments.epoch_timing import epoch_seconds, fig5_table
 from wordwave.experiments.grid import Figure, Grid, as_csv, latex, markdown, terminal, write_grid
 from wordwave.experiments.lexicon import valences
-from wordwave.experiments.protocol import Protocol
+from wordwave.experiments.protocol import Protocol, SearchTerms
 from wordwave.experiments.reproduced_figures import draw_fig1, draw_fig5, draw_fig6
 from wordwave.experiments.reproduction_report import report
 from wordwave.experiments.sensitive_words import Sensitivity, table7
@@ -272,4 +272,7 @@ def test_the_report_tells_all_of_it(lexicon):
     assert "| cnn | trec | 0.750 | 0.939 | -0.189 | 1 |" in text
     empty = report(Summary(), PROTOCOL, [], None)
     assert empty.count("**not measured**") == 10
+    chosen = {("trec", "cnn", "tpe"): {"training": {"learning_rate": 0.002}}}
+    searched = replace(PROTOCOL, search=SearchTerms(5, on="trec"), chosen=chosen)
+    assert "| cnn | tpe | trec | learning_rate 0.002 |" in report(Summary(), searched, [], None)
     assert "infersent" in markdown(table3(summary, PROTOCOL))

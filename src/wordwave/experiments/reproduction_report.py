@@ -54,6 +54,7 @@ def report(
     tables += [table4(summary, protocol), tests_of_table2(summary, protocol)]
     tables += [table7(words, protocol)] if words else []
     tables += [fig5_table(timing, protocol)] if timing is not None else []
+    tables += [settings_chosen(protocol)] if protocol.chosen else []
     return "\n".join(lines) + "\n\n" + "\n".join(map(markdown, tables))
 
 
@@ -69,3 +70,14 @@ def side_by_side(summary: Summary) -> Grid:
             rows.append([encoder, dataset, mean, printed, gap, len(values)])
     columns = ["encoder", "data set", "ours", "paper's", "difference", "runs"]
     return Grid("complex-order", "Complex-order, cell by cell", columns, rows)
+
+
+def settings_chosen(protocol: Protocol) -> Grid:
+    """What the searches chose for each encoder and embedding."""
+    rows: list[list[Content]] = []
+    for (dataset, encoder, embedding), parts in protocol.chosen.items():
+        values = {name: value for part in parts.values() for name, value in part.items()}
+        told = ", ".join(f"{name} {value}" for name, value in values.items())
+        rows.append([encoder, embedding, dataset, told])
+    columns = ["encoder", "embedding", "searched on", "settings"]
+    return Grid("settings", "Settings that the searches chose", columns, rows)
