@@ -14,6 +14,11 @@ COLOURS = dict(zip(ROWS, ("#555555", "#2f9e66", "#e0662f", "#2a6fdb"), strict=Tr
 PUBLISHED = {"transformer-xl": 1.29, "complex-vanilla": 1.30, "complex-order": 1.26}
 """The paper's figures: 6 layers of full size, the whole of text8."""
 
+COLUMNS = (
+    *("row", "parameters", "steps", "seeds", "memory"),
+    *("valid", "test", "±", "minutes", "paper"),
+)
+
 
 def write_table6(table: Table6) -> list[Path]:
     """Tables at equal updates and at equal time, and the curves of all trainings."""
@@ -22,8 +27,10 @@ def write_table6(table: Table6) -> list[Path]:
     for budget in table.budgets:
         steps = table.steps_of(budget)
         lines += [f"## At equal {budget}", ""]
-        lines += ["| row | parameters | steps | seeds | valid | test | ± | minutes | paper |"]
-        lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+        lines += [
+            "| row | parameters | steps | seeds | memory | valid | test | ± | minutes | paper |"
+        ]
+        lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
         for row in ROWS:
             same = [r for r in records if (r["row"], _planned(r)) == (row, steps[row])]
             if same:
@@ -33,8 +40,9 @@ def write_table6(table: Table6) -> list[Path]:
     if some is not None:
         lines.append(
             f"Data: {table.data}; valid and test on {some['valid_characters']:,} and "
-            f"{some['test_characters']:,} characters. The paper's figures are of its full size on "
-            "the official test part and compare with ours only in their order."
+            f"{some['test_characters']:,} characters, with the memory that valid preferred. The "
+            "paper's figures are of its full size on the official test part and compare with ours "
+            "only in their order."
         )
     write_text(table.out / "table6.md", "\n".join(lines) + "\n")
     made = [table.out / "table6.md"]
@@ -55,6 +63,7 @@ def _line(row: str, same: list[Record]) -> str:
         f"{same[0]['parameters']:,}",
         f"{same[0]['steps']:,}",
         str(len(same)),
+        " ".join(map(str, sorted({r["memory"] for r in same}))),
         f"{fmean(r['valid_bpc'] for r in same):.4f}",
         f"{fmean(test):.4f}",
         f"{stdev(test):.4f}" if len(test) > 1 else "",

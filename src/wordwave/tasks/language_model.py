@@ -50,7 +50,7 @@ def prepare(config: LmConfig) -> Prepared:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         model = TransformerXL(config.model, len(alphabet))
-    judged = _head(parts.valid, config.data.judge_on)
+    judged = head(parts.valid, config.data.judge_on)
     notes = [
         f"{len(parts.train):,} {unit}s to learn from, {len(alphabet)} different ones; "
         f"{count_parameters(model):,} parameters"
@@ -113,7 +113,7 @@ def evaluate_language_model(
     text = (
         load_text(writer.config.data.data, unit)[0].test if file is None else read_text(file, unit)
     )
-    text = _head(text, characters)
+    text = head(text, characters)
     bits = writer.bits(text, memory_length=memory_length, batch_size=batch_size)
     model = writer.config.model
     return {
@@ -131,7 +131,7 @@ def _result(
 ) -> dict[str, Any]:
     writer, progress = prepared.writer, training.progress
     score_on = writer.config.data.score_on
-    valid, test = (_head(part, score_on) for part in (prepared.parts.valid, prepared.parts.test))
+    valid, test = (head(part, score_on) for part in (prepared.parts.valid, prepared.parts.test))
     return {
         "examples": prepared.fingerprint,
         "judged_bpc": -progress.best_score,
@@ -149,7 +149,8 @@ def _result(
     }
 
 
-def _head(text: Text, n: int) -> Text:
+def head(text: Text, n: int) -> Text:
+    """The first n characters of a text, all of it for 0."""
     if not n or n >= len(text):
         return text
     return text.part(0, n, f"the first {n:,} characters of {text.name}")
