@@ -209,6 +209,9 @@ def test_claims_are_judged_by_their_records(lexicon):
     summary = Summary.of(grid_records(folds=10), PROTOCOL)
     best = claims.beats_all(summary)
     assert best.verdict == "holds" and "in 24 of 24 cells" in best.evidence[0]
+    assert best.basis == "24 of 24"
+    gains = claims.transformer_gains_most(summary)
+    assert gains.basis == "on 6 data sets" and "transformer +0.0300" in gains.evidence[0]
     assert "better in 24 and worse in 0 of 24 cells" in best.evidence[1]
     assert "of the 16 with enough runs for a test, significantly better in 16" in best.evidence[1]
     assert claims.reaches_the_paper(summary).verdict == "does not hold"

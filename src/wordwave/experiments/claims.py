@@ -24,6 +24,8 @@ class Claim:
     says: str
     verdict: Verdict
     evidence: Sequence[str] = ()
+    basis: str = ""
+    """In how many cases of how many, where it is a matter of counting."""
 
 
 def places(summary: Summary) -> list[tuple[str, str]]:
@@ -59,7 +61,7 @@ def beats_all(summary: Summary) -> Claim:
             if r.effect is not None:
                 line += f", rank-biserial {r.effect:+.2f}"
         evidence.append(line + ".")
-    return Claim(says, verdict(best_in, complete), evidence)
+    return judged(says, best_in, complete, evidence)
 
 
 def counted(results: Sequence[Paired]) -> str:
@@ -109,7 +111,7 @@ def reaches_the_paper(summary: Summary) -> Claim:
     evidence = [f"At least the paper's figure in {reached} of {n} cells."]
     if lines:
         evidence.append("Below it: " + "; ".join(lines) + ".")
-    return Claim(says, verdict(reached, n), evidence)
+    return judged(says, reached, n, evidence)
 
 
 def cnn_is_best(summary: Summary) -> Claim:
@@ -124,25 +126,33 @@ def cnn_is_best(summary: Summary) -> Claim:
         return Claim(says, "not measured")
     won = sum(encoder == "cnn" for _, encoder in winners)
     shown = ", ".join(f"{dataset} {encoder}" for dataset, encoder in winners)
-    return Claim(says, verdict(won, len(winners)), [f"Best under complex-order: {shown}."])
+    return judged(says, won, len(winners), [f"Best under complex-order: {shown}."])
 
 
 def transformer_gains_most(summary: Summary) -> Claim:
     """Gain over the best real baseline, by encoder."""
     says = "Transformers gain most from complex-order embeddings."
     gains: dict[str, list[float]] = {}
-    for encoder, dataset in places(summary):
-        rivals: list[Row] = [(encoder, kind, "paper") for kind in ("none", "pe", "tpe")]
-        common = summary.common_means([(encoder, WAVES, "paper"), *rivals], dataset)
-        if common is not None:
-            gains.setdefault(encoder, []).append(common[0] - max(common[1:]))
-    if len(gains) < len(ENCODERS):
+    n = 0
+    for dataset in judged_columns(summary):
+        found = {e: _gain(summary, e, dataset) for e in ENCODERS}
+        if None not in found.values():  # encoders are compared on the same data sets
+            n += 1
+            for encoder, gain in found.items():
+                gains.setdefault(encoder, []).append(gain or 0.0)
+    if not n:
         return Claim(says, "not measured")
-    means = {encoder: fmean(found) for encoder, found in gains.items()}
+    means = {encoder: fmean(own) for encoder, own in gains.items()}
     shown = ", ".join(f"{encoder} {mean:+.4f}" for encoder, mean in means.items())
-    most = max(means, key=lambda e: means[e])
-    found: Verdict = "holds" if most == "transformer" and means[most] > 0 else "does not hold"
-    return Claim(says, found, [f"Mean gain over the best of none, pe and tpe: {shown}."])
+    holds = max(means, key=lambda e: means[e]) == "transformer" and means["transformer"] > 0
+    line = f"Mean gain over the best of none, pe and tpe: {shown}."
+    return Claim(says, "holds" if holds else "does not hold", [line], f"on {n} data sets")
+
+
+def _gain(summary: Summary, encoder: str, dataset: str) -> float | None:
+    rows: list[Row] = [(encoder, kind, "paper") for kind in (WAVES, "none", "pe", "tpe")]
+    means = summary.common_means(rows, dataset)
+    return None if means is None else means[0] - max(means[1:])
 
 
 def beats_equal_size(summary: Summary) -> Claim:
@@ -168,7 +178,7 @@ def _against(summary: Summary, says: str, kinds: Sequence[str], variant: str) ->
         return Claim(says, "not measured")
     results = [r for own in found.values() for r in own]
     evidence = [f"Against {kind}: {counted(own)}." for kind, own in found.items()]
-    return Claim(says, verdict(sum(r.difference > 0 for r in results), len(results)), evidence)
+    return judged(says, sum(r.difference > 0 for r in results), len(results), evidence)
 
 
 def beats_anchors(summary: Summary) -> Claim:
@@ -190,11 +200,12 @@ def beats_anchors(summary: Summary) -> Claim:
                 f"The encoder that dev prefers is better than {TITLES[name]} on {len(won)} of "
                 f"{seen} data sets."
             )
-    return Claim(says, verdict(better, n), evidence) if n else Claim(says, "not measured")
+    return judged(says, better, n, evidence)
 
 
-def verdict(n: int, of: int) -> Verdict:
-    """Whether a claim holds in n of so many cases."""
+def judged(says: str, n: int, of: int, evidence: Sequence[str]) -> Claim:
+    """A claim that holds in n of so many cases."""
     if not of:
-        return "not measured"
-    return "holds" if n == of else "holds in part" if 2 * n > of else "does not hold"
+        return Claim(says, "not measured", evidence)
+    found: Verdict = "holds" if n == of else "holds in part" if 2 * n > of else "does not hold"
+    return Claim(says, found, evidence, f"{n} of {of}")

@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import fmean
 
 from wordwave.experiments import paper
-from wordwave.experiments.claims import Claim, Verdict, verdict
+from wordwave.experiments.claims import Claim, Verdict, judged
 from wordwave.experiments.epoch_timing import epoch_seconds
 from wordwave.experiments.sensitive_words import Sensitivity
 from wordwave.experiments.significance import LEVEL
@@ -74,7 +74,7 @@ def sentiment_is_sensitive(records: Sequence[Record]) -> Claim:
         right += high > low and found.fisher() < LEVEL
         line = f"{record['encoder']}: {high} of 50 against {low} of 50"
         evidence.append(f"{line}; {found.tests()}.")
-    return Claim(says, verdict(right, len(records)), evidence)
+    return judged(says, right, len(records), evidence)
 
 
 def cost_is_negligible(record: Record | None) -> Claim:
@@ -93,4 +93,4 @@ def cost_is_negligible(record: Record | None) -> Claim:
     shown = ", ".join(f"{encoder} {ratio:.2f}" for encoder, ratio in ratios.items())
     cheap = sum(ratio < NEGLIGIBLE for ratio in ratios.values())
     line = f"Seconds an epoch, as a multiple of none: {shown}; negligible: below {NEGLIGIBLE}."
-    return Claim(says, verdict(cheap, len(ratios)), [line])
+    return judged(says, cheap, len(ratios), [line])

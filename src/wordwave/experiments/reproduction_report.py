@@ -43,7 +43,7 @@ def report(
         *(f"{note}\n" for note in terms_of(protocol)),
         "| Claim | Verdict |",
         "|---|---|",
-        *(f"| {claim.says} | **{claim.verdict}** |" for claim in found),
+        *(f"| {c.says} | **{c.verdict}**{c.basis and f' ({c.basis})'} |" for c in found),
         "",
         "## Evidence",
     ]
