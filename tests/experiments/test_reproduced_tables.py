@@ -211,7 +211,7 @@ def test_claims_are_judged_by_their_records(lexicon):
     assert best.verdict == "holds" and "in 24 of 24 cells" in best.evidence[0]
     assert best.basis == "24 of 24"
     gains = claims.transformer_gains_most(summary)
-    assert gains.basis == "on 6 data sets" and "transformer +0.0300" in gains.evidence[0]
+    assert gains.basis == "data sets: 6" and "transformer +0.0300" in gains.evidence[0]
     assert "better in 24 and worse in 0 of 24 cells" in best.evidence[1]
     assert "of the 16 with enough runs for a test, significantly better in 16" in best.evidence[1]
     assert claims.reaches_the_paper(summary).verdict == "does not hold"
@@ -277,5 +277,7 @@ def test_the_report_tells_all_of_it(lexicon):
     assert empty.count("**not measured**") == 10
     chosen = {("trec", "cnn", "tpe"): {"training": {"learning_rate": 0.002}}}
     searched = replace(PROTOCOL, search=SearchTerms(5, on="trec"), chosen=chosen)
-    assert "| cnn | tpe | trec | learning_rate 0.002 |" in report(Summary(), searched, [], None)
+    text = report(Summary(), searched, [], None)
+    assert "| cnn | tpe | trec | learning_rate 0.002 |" in text
+    assert "`wordwave reproduce report --search-trials 5 --search-on trec`" in text
     assert "infersent" in markdown(table3(summary, PROTOCOL))

@@ -146,7 +146,7 @@ def transformer_gains_most(summary: Summary) -> Claim:
     shown = ", ".join(f"{encoder} {mean:+.4f}" for encoder, mean in means.items())
     holds = max(means, key=lambda e: means[e]) == "transformer" and means["transformer"] > 0
     line = f"Mean gain over the best of none, pe and tpe: {shown}."
-    return Claim(says, "holds" if holds else "does not hold", [line], f"on {n} data sets")
+    return Claim(says, "holds" if holds else "does not hold", [line], f"data sets: {n}")
 
 
 def _gain(summary: Summary, encoder: str, dataset: str) -> float | None:

@@ -56,6 +56,11 @@ class SearchTerms:
         """As records say it."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
+    def flags(self) -> str:
+        """As the command line says it."""
+        pool = "" if self.pool == "narrow" else f" --search-pool {self.pool}"
+        return f" --search-trials {self.trials}{pool}" + (f" --search-on {self.on}" * bool(self.on))
+
     def place(self, cell: Cell) -> tuple[str, str, str]:
         """Data set, encoder and embedding of the search that a cell goes by."""
         return self.on or cell.dataset, cell.encoder, cell.embedding

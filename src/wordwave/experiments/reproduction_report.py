@@ -31,11 +31,13 @@ def report(
         claims_on_waves.sentiment_is_sensitive(words),
         claims_on_waves.cost_is_negligible(timing),
     ]
+    flags = " --quick" if protocol.budget == "quick" else ""
+    flags += "" if protocol.search is None else protocol.search.flags()
     lines = [
         "# What holds of the paper" + (": QUICK" if protocol.budget == "quick" else ""),
         "",
-        "Made by `wordwave reproduce report` from the records beside it; the rules are in "
-        "docs/protocol.md. The test part of a fold is scored once, by what dev selected.",
+        f"Made by `wordwave reproduce report{flags}` from the records in reproduce/; the rules are "
+        "in docs/protocol.md. The test part of a fold is scored once, by what dev selected.",
         "",
         f"Measured so far: {len(claims.places(summary))} of 24 cells of complex-order; a verdict "
         "is about those. *Holds*: in every cell; *in part*: in most.",
