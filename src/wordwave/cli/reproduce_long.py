@@ -141,9 +141,10 @@ def complete(table: LongTable, options: LongOptions) -> bool:
         if not table.store.records() or not table.records():
             raise ValueError(f"'{table.store.path}' holds none of it; leave --report-only out")
         return True
-    missing = table.missing()
+    with console.status("how long a step of each row takes is measured once"):
+        missing = table.missing()
+        each = table.step_seconds() if missing else {}
     if missing:
-        each = table.step_seconds()
         done = {cell: table.steps_done(cell) for cell in missing}
         left = sum((cell.steps - done[cell]) * each[cell.row] for cell in missing)
         console.print(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wordwave.training.loop import Training
 
 KEY = ("row", "seed", "config")
-WARM_UP, TIMED_STEPS = 3, 30
+WARM_UP, TIMED_STEPS = 3, 20
 
 
 @dataclass(frozen=True)

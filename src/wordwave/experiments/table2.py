@@ -43,7 +43,7 @@ def table2(summary: Summary, protocol: Protocol) -> Grid:
         "Table 2. Test accuracy" + (", quick version" if protocol.budget == "quick" else ""),
         ["", *columns],
         rows,
-        [*notes_on(summary, protocol), *_coverage(summary, columns)],
+        [*notes_on(protocol), *_coverage(summary, columns)],
     )
 
 
@@ -61,7 +61,7 @@ def table3(summary: Summary, protocol: Protocol) -> Grid:
             rows.append([f"{encoder}, ours", *(_column_figure(summary, row, d) for d in columns)])
     notes = [
         "Others trained on other splits and more text; their figures are context, not rivals.",
-        *notes_on(summary, protocol),
+        *notes_on(protocol),
     ]
     return Grid(named("table3", protocol), "Table 3. Context", ["", *columns], rows, notes)
 
@@ -100,7 +100,7 @@ def named(table: str, protocol: Protocol) -> str:
     return f"{table}{quick}{search}"
 
 
-def notes_on(summary: Summary, protocol: Protocol) -> list[str]:
+def notes_on(protocol: Protocol) -> list[str]:
     """What a reader must know to trust the figures."""
     return [
         "Mean over folds × seeds, in files with its 95% interval; in brackets or after a slash, "
