@@ -114,6 +114,8 @@ def test_searches_choose_the_settings_that_cells_use(command):
     said, _ = command("table2", *flags[:4], "--embeddings", "none", "--rows", "paper",
                       "--search-trials", "3", "--estimate-only")  # fmt: skip
     assert "5 searches of 3 trials are missing" in said and "1 of 1 trainings" in said
+    said, _ = command("fig5", *flags[:-1], "3", "--estimate-only")
+    assert "5 searches of 3 trials are missing" in said and "6 measurements" in said
 
 
 def test_a_report_of_nothing_is_refused(command):

@@ -158,7 +158,8 @@ def measure(
     rounds, steps = (2, 10) if options.quick else (options.rounds, 20)
     kinds = timing_kinds(cells)
     timing = Timing(protocol, options.where[0], kinds, rounds=rounds, steps=steps)
-    if store.key_of(timing.key()) in store.done():
+    searched = all(protocol.knows(Cell(timing.dataset, *kind)) for kind in kinds)
+    if searched and store.key_of(timing.key()) in store.done():
         return
     if options.estimate_only:
         console.print(f"{timing.n_measurements} measurements of about a second each.")
