@@ -84,7 +84,7 @@ def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
     words = ["reproduce", "table6", "--data", path, "--steps", "2", "--seeds", "1"]
     words += ["--budgets", "updates", "--jobs", "1", "--out", tmp_path / "out"]
     code, said = run(*words)
-    assert code == 0 and "At equal updates" in said.out and "table6.png" in said.out
+    assert code == 0 and "at equal updates" in said.out and "table6.png" in said.out
     code, said = run(*words, "--choices")
     assert code == 0 and "scores by magnitude" in said.out and "choices.md" in said.out
     records = (tmp_path / "out/records.jsonl").read_text()

@@ -2,8 +2,9 @@
 
 import pytest
 
+from wordwave.experiments.grid import markdown
 from wordwave.experiments.table5 import ROWS, Table5
-from wordwave.experiments.table5_report import write_table5
+from wordwave.experiments.table5_report import draw_table5, table5_grids
 from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
 
@@ -25,10 +26,10 @@ def test_every_row_is_trained_once_and_shown(tmp_path, monkeypatch):
     table = Table5(tmp_path, data="built-in", steps=3, changes=SMALL)
     rows = [record["row"] for record in table.run()]
     assert rows == list(ROWS) and list(table.run()) == []
-    text, picture = write_table5(table)
-    shown = text.read_text()
-    assert all(f"| {row} |" in shown for row in ROWS) and "35.8" in shown
-    assert "nrefs:1" in shown and picture.stat().st_size > 1000
+    whole, tests = map(markdown, table5_grids(table))
+    assert all(f"| {row} |" in whole for row in ROWS) and "35.8" in whole
+    assert "nrefs:1" in whole and tests.count("\n| complex-order | ") == len(ROWS) - 1
+    assert all(picture.stat().st_size > 1000 for picture in draw_table5(table))
     assert [len(r["curve"]) for r in table.records()] == [2] * len(ROWS)
 
 

@@ -240,8 +240,9 @@ def test_rows_of_table_6_have_as_many_parameters_as_each_other():
 
 
 def test_table_6_runs_goes_on_and_reports(tmp_path):
+    from wordwave.experiments.grid import markdown
     from wordwave.experiments.table6 import ROWS, Table6
-    from wordwave.experiments.table6_report import write_table6
+    from wordwave.experiments.table6_report import draw_table6, table6_grid
 
     path = tmp_path / "text.txt"
     path.write_text(WORDS * 60)
@@ -251,7 +252,6 @@ def test_table_6_runs_goes_on_and_reports(tmp_path):
     assert {r["row"] for r in records} == set(ROWS)
     assert not list(table.run(n_jobs=1))
     assert set(table.steps_of("updates").values()) == {2}
-    made = write_table6(table)
-    told = made[0].read_text()
+    told = markdown(table6_grid(table))
     assert all(f"| {row} |" in told for row in ROWS) and "equal time" in told
-    assert made[1].read_bytes()[:4] == b"\x89PNG"
+    assert draw_table6(table)[0].read_bytes()[:4] == b"\x89PNG"

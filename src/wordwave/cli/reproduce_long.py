@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wordwave.cli.options import parsed
 
 if TYPE_CHECKING:
+    from wordwave.experiments.grid import Grid
     from wordwave.experiments.long_table import LongTable
 
 TranslationRow = Literal[
@@ -94,8 +96,8 @@ class Table6Options(LongOptions):
 def table5(args: list[str], prog: str) -> None:
     """`wordwave reproduce table5`"""
     options = parsed(Table5Options, args, prog)
-    from wordwave.experiments.table5 import Table5
-    from wordwave.experiments.table5_report import write_table5
+    from wordwave.experiments.table5 import ROWS, Table5
+    from wordwave.experiments.table5_report import draw_table5, table5_grids
 
     rows = tuple(TRANSLATION_ROWS[row] for row in options.rows)
     table = Table5(
@@ -107,15 +109,16 @@ def table5(args: list[str], prog: str) -> None:
         seeds=options.seeds,
     )
     if complete(table, options):
-        show(write_table5(table))
+        table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
+        show(table.out, table5_grids(table), draw_table5(table))
 
 
 def table6(args: list[str], prog: str) -> None:
     """`wordwave reproduce table6`"""
     options = parsed(Table6Options, args, prog)
     from wordwave.experiments.table6 import Table6
-    from wordwave.experiments.table6_choices import Table6Choices, write_choices
-    from wordwave.experiments.table6_report import write_table6
+    from wordwave.experiments.table6_choices import Table6Choices, choices_grid
+    from wordwave.experiments.table6_report import draw_table6, table6_grid
 
     kind = Table6Choices if options.choices else Table6
     table = kind(
@@ -126,8 +129,12 @@ def table6(args: list[str], prog: str) -> None:
         seeds=options.seeds,
         budgets=options.budgets,
     )
-    if complete(table, options):
-        show(write_choices(table) if isinstance(table, Table6Choices) else write_table6(table))
+    if not complete(table, options):
+        return
+    if isinstance(table, Table6Choices):
+        show(table.out, [choices_grid(table)])
+    else:
+        show(table.out, [table6_grid(table)], draw_table6(table))
 
 
 def complete(table: LongTable, options: LongOptions) -> bool:
@@ -168,11 +175,16 @@ def complete(table: LongTable, options: LongOptions) -> bool:
     return True
 
 
-def show(written: list[Path]) -> None:
-    """The table as it is written, and where."""
+def show(folder: Path, grids: Sequence[Grid], pictures: Sequence[Path] = ()) -> None:
+    """Tables in the terminal and as files, and where those and the pictures are."""
     from rich.console import Console
-    from rich.markdown import Markdown
+
+    from wordwave.experiments.grid import terminal, write_grid
 
     console = Console()
-    console.print(Markdown(written[0].read_text(encoding="utf-8")))
-    console.print("Written: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
+    written: list[Path] = []
+    for grid in grids:
+        console.print(terminal(grid))
+        written += write_grid(grid, folder)
+    told = ", ".join(map(str, [*written, *pictures]))
+    console.print(f"Written: {told}", highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wordwave.experiments.canvas import ENDINGS, canvas, saved, tidy
 from wordwave.experiments.epoch_timing import epoch_seconds
 from wordwave.experiments.figures import COLOURS
 from wordwave.experiments.store import Record
@@ -14,7 +15,6 @@ from wordwave.models.config import ENCODERS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ENDINGS = (".png", ".svg")
 _BANDS = ((1, 4), (5, 49), (50, None))
 """How often a word is seen in training."""
 
@@ -41,7 +41,7 @@ def draw_fig5(record: Record, path: Path) -> list[Path]:
     """Seconds an epoch as bars, an encoder a panel; whiskers are the range over rounds."""
     seconds = epoch_seconds(record)
     encoders = [e for e in ENCODERS if any(kind[0] == e for kind in seconds)]
-    figure = _figure(2.9 * len(encoders) + 0.6, 3.4)
+    figure = canvas(2.9 * len(encoders) + 0.6, 3.4)
     panels = figure.subplots(1, len(encoders), squeeze=False)[0]
     for axes, encoder in zip(panels, encoders, strict=True):
         own = {kind[1]: found for kind, found in seconds.items() if kind[0] == encoder}
@@ -52,18 +52,18 @@ def draw_fig5(record: Record, path: Path) -> list[Path]:
         axes.bar(range(len(own)), middles, yerr=[below, above], color=colours, capsize=3, width=0.7)
         axes.set_xticks(range(len(own)), list(own), rotation=35, ha="right")
         axes.set_title(encoder)
-        _tidy(axes)
+        tidy(axes)
     panels[0].set_ylabel("seconds an epoch")
     words = record["words_per_epoch"]
     figure.suptitle(f"One epoch of {record['dataset']} ({words:,} words) on one core")
-    return _saved(figure, path)
+    return saved(figure, path)
 
 
 def draw_fig6(records: Sequence[Record], path: Path) -> list[Path]:
     """The density of δ, a trained model a panel, by how often words are seen in training."""
     columns = min(2, len(records))
     rows = -(-len(records) // columns)
-    figure = _figure(5.2 * columns, 0.6 + 3.2 * rows)
+    figure = canvas(5.2 * columns, 0.6 + 3.2 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, record in zip(panels, records, strict=False):
         _draw_density(axes, record)
@@ -72,7 +72,7 @@ def draw_fig6(records: Sequence[Record], path: Path) -> list[Path]:
     for axes in panels[len(records) :]:
         axes.set_visible(False)
     figure.suptitle("How much words care where they stand")
-    return _saved(figure, path)
+    return saved(figure, path)
 
 
 def _draw_density(axes: Axes, record: Record) -> None:
@@ -98,32 +98,10 @@ def _draw_density(axes: Axes, record: Record) -> None:
     axes.set_xlabel("δ, mean |ω| of a word")
     axes.set_title(f"{record['encoder']} on {record['dataset']}")
     axes.legend(frameon=False, fontsize=8, title="seen in training", title_fontsize=8)
-    _tidy(axes)
+    tidy(axes)
 
 
 def _root(values: Any) -> Any:
     import numpy as np
 
     return np.sqrt(np.maximum(values, 0))
-
-
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure  # no pyplot: no window system, no global state
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _tidy(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e6e6e6", lw=0.6)
-    axes.set_axisbelow(True)
-
-
-def _saved(figure: Any, path: Path) -> list[Path]:
-    import matplotlib as mpl
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({"svg.fonttype": "none"}):
-        for ending in ENDINGS:
-            figure.savefig(path.with_suffix(ending), dpi=160)
-    return [path.with_suffix(ending) for ending in ENDINGS]

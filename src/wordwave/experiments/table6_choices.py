@@ -7,12 +7,12 @@ are kept out of the records.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.long_table import LongCell
 from wordwave.experiments.table6 import Table6
-from wordwave.files import write_text
 from wordwave.tasks.lm_config import LmConfig
 
 if TYPE_CHECKING:
@@ -57,29 +57,24 @@ class Table6Choices(Table6):
         return {name: value for name, value in record.items() if not name.startswith("test_")}
 
 
-def write_choices(table: Table6Choices) -> list[Path]:
+def choices_grid(table: Table6Choices) -> Grid:
     """Bits per character on the valid part, the best first."""
     records = table.records()
     found: dict[str, list[float]] = {}
     for r in records:
         found.setdefault(r["row"], []).append(r["valid_bpc"])
-    means = {row: sum(values) / len(values) for row, values in found.items()}
+    means = {row: fmean(values) for row, values in found.items()}
     shipped = means.get("as shipped")
-    lines = ["# Transformer-XL with waves: what the paper leaves open", ""]
-    lines += [
-        "| choice | valid, bits per character | to as shipped | seeds |",
-        "|---|---:|---:|---:|",
-    ]
+    rows: list[list[Content]] = []
     for row, mean in sorted(means.items(), key=lambda item: item[1]):
-        gap = "" if shipped is None or row == "as shipped" else f"{mean - shipped:+.4f}"
-        lines.append(f"| {row} | {mean:.4f} | {gap} | {len(found[row])} |")
+        gap = None if shipped is None or row == "as shipped" else f"{mean - shipped:+.4f}"
+        rows.append([row, f"{mean:.4f}", gap, len(found[row])])
+    notes = []
     if records:
-        lines += [
-            "",
-            f"{records[0]['steps']:,} steps each on {table.data}, scored on "
+        notes = [
+            f"{records[0]['steps']:,} steps each on {table.data}, bits per character on "
             f"{records[0]['valid_characters']:,} characters of the valid part. Each row changes "
-            "one thing of the shipped complex-order model.",
+            "one thing of the shipped complex-order model."
         ]
-    path = table.out / "choices.md"
-    write_text(path, "\n".join(lines) + "\n")
-    return [path]
+    columns = ["choice", "valid", "to as shipped", "seeds"]
+    return Grid("choices", "What the paper leaves open of Transformer-XL", columns, rows, notes)

@@ -1,0 +1,40 @@
+"""What pictures of tables and figures have in common: looks, and how they are written."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wordwave.files import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ENDINGS = (".png", ".svg")
+
+
+def canvas(width: float, height: float) -> Any:
+    """An empty figure of so many inches."""
+    from matplotlib.figure import Figure  # no pyplot: no window system, no global state
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def tidy(axes: Axes, grid: Literal["y", "both"] = "y") -> None:
+    """Fewer lines, and those behind what is drawn."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis=grid, color="#e6e6e6", lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def saved(figure: Any, path: Path) -> list[Path]:
+    """Write a picture as PNG, and as SVG whose text stays text."""
+    import matplotlib as mpl
+
+    made = [path.with_name(path.name + ending) for ending in ENDINGS]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        for file in made:
+            write_whole(file, partial(figure.savefig, dpi=160, format=file.suffix[1:]))
+    return made
