@@ -1,12 +1,14 @@
 """Linear models and fastText on the same parts."""
 
 import random
+from statistics import fmean
 
 import pytest
 
 from wordwave.data.splits import Parts
 from wordwave.data.tables import Examples
-from wordwave.experiments.anchors import ANCHORS, accuracy, fit_anchor, settings_of
+from wordwave.experiments.anchors import ANCHORS, answers, fit_anchor, settings_of
+from wordwave.experiments.answers import unpacked
 from wordwave.experiments.cell_run import CellRun
 from wordwave.experiments.cells import Cell
 from wordwave.experiments.protocol import Protocol
@@ -30,8 +32,8 @@ def anchor(name):
 def test_an_anchor_learns_what_is_plain_to_see(name, classes):
     parts = Parts(*(examples(n, seed, classes) for seed, n in enumerate((150, 40))), None)
     predict, values, dev = fit_anchor(anchor(name), parts)
-    assert dev == accuracy(predict, parts.dev) > 0.95
-    assert accuracy(predict, examples(50, 9, classes)) > 0.95
+    assert dev == fmean(answers(predict, parts.dev)) > 0.95
+    assert fmean(answers(predict, examples(50, 9, classes))) > 0.95
     listed = settings_of(name)["anchor"]
     assert all(value in listed[key] for key, value in values.items())
 
@@ -48,4 +50,5 @@ def test_the_record_of_an_anchor_has_the_keys_of_a_run(tiny_home):
     record = CellRun(Protocol())(cell)
     assert Protocol().key(cell).items() <= record.items()
     assert record["n_test"] == 24 and 0 <= record["test_accuracy"] <= 1
+    assert fmean(unpacked(record["right"], 24)) == record["test_accuracy"]
     assert record["how"] == settings_of("tfidf-lr")

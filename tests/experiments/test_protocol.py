@@ -2,9 +2,11 @@
 
 from collections import Counter
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
+from wordwave.experiments.answers import unpacked
 from wordwave.experiments.cell_run import CellRun, run_model
 from wordwave.experiments.cells import (
     DATASETS,
@@ -117,6 +119,7 @@ def test_a_record_says_what_was_run_and_repeats_exactly(tiny_home, tiny_recipes)
     first, second = (CellRun(protocol)(WAVES) for _ in range(2))
     assert {**protocol.key(WAVES)}.items() <= first.items()
     assert first["test_accuracy"] == second["test_accuracy"]
+    assert fmean(unpacked(first["right"], first["n_test"])) == first["test_accuracy"]
     assert first["config"]["model"]["embedding"] == "complex-order" and first["epochs"] == 2
     assert first["versions"]["torch"] and first["parameters"] > 0 and first["n_test"] == 8
     assert "commit" in first

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Iterator
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,17 +60,17 @@ def fit_anchor(name: str, parts: Parts, seed: int = 0) -> tuple[Predict, dict[st
     candidates = {"tfidf-lr": _tfidf, "nb-svm": _nb_svm, "fasttext-library": _fasttext}[name]
     best: tuple[Predict, dict[str, Any], float] | None = None
     for predict, values in candidates(parts.train, seed):
-        found = accuracy(predict, parts.dev)
+        found = fmean(answers(predict, parts.dev))
         if best is None or found > best[2]:
             best = predict, values, found
     assert best is not None
     return best
 
 
-def accuracy(predict: Predict, part: Examples) -> float:
-    """Share of right answers."""
+def answers(predict: Predict, part: Examples) -> list[bool]:
+    """Whether each answer is right."""
     said = predict(part.texts)
-    return sum(a == b for a, b in zip(said, part.labels, strict=True)) / len(part)
+    return [bool(a == b) for a, b in zip(said, part.labels, strict=True)]
 
 
 def _tfidf(train: Examples, seed: int) -> Iterator[tuple[Predict, dict[str, Any]]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
+from wordwave.experiments.answers import packed
 from wordwave.experiments.cells import Cell
 from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.provenance import commit, versions
@@ -34,7 +36,9 @@ def run_model(protocol: Protocol, cell: Cell) -> tuple[Record, TextClassifier]:
 
     from wordwave.experiments.matched import widened
     from wordwave.models.classifier import count_parameters
-    from wordwave.tasks.classify import evaluate, prepare
+    from wordwave.tasks.classify import prepare
+    from wordwave.tasks.scores import score
+    from wordwave.tasks.sentences import logits_of
     from wordwave.training.loop import Training
 
     torch.set_num_threads(1)
@@ -50,7 +54,9 @@ def run_model(protocol: Protocol, cell: Cell) -> tuple[Record, TextClassifier]:
         pass
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     assert prepared.test is not None
-    progress, scores = training.progress, evaluate(classifier, prepared.test)
+    progress, targets = training.progress, prepared.test.targets
+    said = logits_of(classifier.model, prepared.test.sentences).argmax(-1)
+    scores = score(targets, said, classifier.labels)
     record = {
         **protocol.key(cell),
         "config": to_plain(classifier.config),
@@ -58,6 +64,7 @@ def run_model(protocol: Protocol, cell: Cell) -> tuple[Record, TextClassifier]:
         "test_accuracy": scores.accuracy,
         "test_macro_f1": scores.macro_f1,
         "n_test": scores.n,
+        "right": packed((said == targets).tolist()),
         "dev_accuracy": progress.best_score,
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,
@@ -74,19 +81,21 @@ def run_model(protocol: Protocol, cell: Cell) -> tuple[Record, TextClassifier]:
 
 def run_anchor(protocol: Protocol, cell: Cell) -> Record:
     """The record of a linear model or of fastText."""
-    from wordwave.experiments.anchors import accuracy, fit_anchor
+    from wordwave.experiments.anchors import answers, fit_anchor
 
     parts = parts_of(cell.dataset, cell.fold)
     assert parts.test is not None
     start = time.perf_counter()
     predict, values, dev = fit_anchor(cell.encoder, parts, cell.seed)
     seconds = time.perf_counter() - start
+    right = answers(predict, parts.test)
     return {
         **protocol.key(cell),
         "config": values,
         "metric": "accuracy",
-        "test_accuracy": accuracy(predict, parts.test),
-        "n_test": len(parts.test),
+        "test_accuracy": fmean(right),
+        "n_test": len(right),
+        "right": packed(right),
         "dev_accuracy": dev,
         "seconds": round(seconds, 2),
         "versions": versions(),
