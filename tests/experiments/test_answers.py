@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.experiments.answers import mcnemar, packed, unpacked
+from wordwave.experiments.answers import packed, sign_test, told_apart, unpacked
 
 
 @given(st.lists(st.booleans()))
@@ -13,14 +13,24 @@ def test_answers_survive_being_packed(right):
     assert len(packed(right)) == -(-len(right) // 4)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans())))
+ANSWERS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1)
+
+
+@given(ANSWERS)
 def test_only_examples_on_which_two_models_differ_count(pairs):
-    won, lost, p = mcnemar(pairs)
-    differing = [pair for pair in pairs if pair[0] != pair[1]]
-    assert (won, lost, p) == mcnemar(differing) and won + lost == len(differing)
-    assert (lost, won) == mcnemar([(b, a) for a, b in pairs])[:2] and 0 < p <= 1
+    ours, theirs = ({(0, 0): list(side)} for side in zip(*pairs, strict=True))
+    there, back = told_apart(ours, {"a": theirs})["a"], told_apart(theirs, {"a": ours})["a"]
+    assert there.won + there.lost == sum(a != b for a, b in pairs) and there.n == len(pairs)
+    assert (there.won, there.lost, there.p) == (back.lost, back.won, back.p)
 
 
-def test_mcnemar_is_a_sign_test():
-    won, lost, p = mcnemar([(True, False)] * 9 + [(False, True)] + [(True, True)] * 50)
-    assert (won, lost) == (9, 1) and p == pytest.approx(2 * 11 / 1024)
+def test_the_test_is_a_sign_test():
+    assert sign_test(9, 1) == pytest.approx(2 * 11 / 1024)
+    assert sign_test(0, 0) == 1.0
+
+
+def test_no_example_counts_twice_and_rivals_share_the_level():
+    ours = {(0, 0): [True] * 9, (0, 1): [True] * 9, (1, 0): [True] * 3, (2, 0): [True]}
+    theirs = {(0, 0): [False] * 9, (0, 1): [False] * 9, (1, 0): [True] * 3}
+    one, two = told_apart(ours, {"x": theirs, "y": theirs, "z": {}}).values()
+    assert (one.n, one.won, one.lost) == (12, 9, 0) and one.p == 2 * sign_test(9, 0) == two.p

@@ -17,7 +17,7 @@ from wordwave.experiments.reproduced_figures import draw_fig1, draw_fig5, draw_f
 from wordwave.experiments.reproduction_report import report
 from wordwave.experiments.sensitive_words import Sensitivity, table7
 from wordwave.experiments.summary import Summary
-from wordwave.experiments.table2 import columns_of, table2, table3
+from wordwave.experiments.table2 import columns_of, comparisons_of_table2, table2, table3
 from wordwave.experiments.table4 import table4
 
 PROTOCOL = Protocol()
@@ -213,7 +213,10 @@ def test_claims_are_judged_by_their_records(lexicon):
     gains = claims.transformer_gains_most(summary)
     assert gains.basis == "data sets: 6" and "transformer +0.0300" in gains.evidence[0]
     assert "better in 24 and worse in 0 of 24 cells" in best.evidence[1]
-    assert "of the 16 with enough runs for a test, significantly better in 16" in best.evidence[1]
+    assert (
+        "of the 16 with enough runs for a signed-rank test, significantly better in 16"
+        in best.evidence[1]
+    )
     assert claims.reaches_the_paper(summary).verdict == "does not hold"
     assert claims.beats_equal_size(summary).verdict == "holds"
     assert claims.beats_later_encodings(summary).verdict == "holds"
@@ -234,9 +237,25 @@ def test_a_claim_that_fails_is_said_to_fail():
     assert "significantly better in 0 and worse in 16" in best.evidence[1]
 
 
+def test_models_are_told_apart_by_their_answers_from_one_run_each():
+    right = {"none": "0" * 10, "tpe": "f" * 10, "complex-order": "f" * 10}
+    records = [
+        {**r, "right": right[r["embedding"]], "n_test": 40} if r["embedding"] in right else r
+        for r in grid_records(folds=1)
+    ]
+    summary = Summary.of(records, PROTOCOL)
+    _, none, pe, tpe, _ = claims.beats_all(summary).evidence
+    assert "answer differently, significantly better in 24 and worse in 0 of 24" in none
+    assert "significantly better in 0 and worse in 0 of 24" in tpe and "differently" not in pe
+    tests = comparisons_of_table2(summary, PROTOCOL)
+    assert [row[6:9] for row in tests.rows if row[1] == "none"] == [[40, 40, 0]] * 24
+
+
 def test_no_test_is_not_a_test_without_a_finding():
     few = Summary.of(grid_records(folds=2), PROTOCOL)
-    assert "none of which has enough runs for a test" in claims.beats_all(few).evidence[1]
+    assert (
+        "none of which has enough runs for a signed-rank test" in claims.beats_all(few).evidence[1]
+    )
 
 
 def test_the_encoder_beside_an_anchor_is_chosen_by_dev():

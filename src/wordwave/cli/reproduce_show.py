@@ -14,7 +14,7 @@ from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.sensitive_words import table7
 from wordwave.experiments.store import Record, Store
 from wordwave.experiments.summary import Summary, made_under
-from wordwave.experiments.table2 import named, table2, table3, tests_of_table2
+from wordwave.experiments.table2 import comparisons_of_table2, named, table2, table3
 from wordwave.experiments.table4 import table4
 from wordwave.files import write_text
 
@@ -50,7 +50,7 @@ def show(
         console.print(terminal(grid))
         written += write_grid(grid, folder)
         if target == "table2":
-            written += write_grid(tests_of_table2(summary, protocol), folder)
+            written += write_grid(comparisons_of_table2(summary, protocol), folder)
         if target == "fig5" and timing is not None:
             from wordwave.experiments.reproduced_figures import draw_fig5
 

@@ -7,7 +7,13 @@ does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wordwave.experiments.significance import Name, holm
+
+Answers = Mapping[tuple[int, int], list[bool]]
+"""Whether each example was answered right, by fold and seed."""
 
 
 def packed(right: Sequence[bool]) -> str:
@@ -22,14 +28,43 @@ def unpacked(digits: str, n: int) -> list[bool]:
     return [bit == "1" for bit in bits[:n]]
 
 
-def mcnemar(pairs: Iterable[tuple[bool, bool]]) -> tuple[int, int, float]:
-    """McNemar's exact test: how often only the first is right, only the second, and the two-sided
-    p of as uneven a split by chance."""
+@dataclass(frozen=True)
+class Told:
+    """Two models on the same examples."""
+
+    n: int
+    """Examples that both answered."""
+    won: int
+    """Only ours is right."""
+    lost: int
+    """Only theirs is right."""
+    p: float
+    """Two-sided, of as uneven a split by chance (McNemar's exact test)."""
+
+
+def told_apart(ours: Answers, rivals: Mapping[Name, Answers]) -> dict[Name, Told]:
+    """Against each rival over the folds that both have, with Holm's correction over all of them.
+
+    Of several seeds of a fold the first counts, so that no example does twice.
+    """
+    found = {name: told for name, theirs in rivals.items() if (told := _told(ours, theirs))}
+    p = holm({name: told.p for name, told in found.items()})
+    return {name: replace(told, p=p[name]) for name, told in found.items()}
+
+
+def _told(ours: Answers, theirs: Answers) -> Told | None:
+    first: dict[int, int] = {}
+    for fold, seed in sorted(set(ours) & set(theirs)):
+        first.setdefault(fold, seed)
+    pairs = [pair for run in first.items() for pair in zip(ours[run], theirs[run], strict=True)]
+    if not pairs:
+        return None
+    won, lost = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
+    return Told(len(pairs), won, lost, sign_test(won, lost))
+
+
+def sign_test(won: int, lost: int) -> float:
+    """Two-sided p of as uneven a split if each side were as likely."""
     from scipy.stats import binomtest
 
-    won = lost = 0
-    for ours, theirs in pairs:
-        won += ours and not theirs
-        lost += theirs and not ours
-    p = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
-    return won, lost, p
+    return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
-from wordwave.experiments.significance import MARKS, Paired, compared, is_better, is_worse
+from wordwave.experiments.answers import Told, told_apart
+from wordwave.experiments.significance import (
+    MARKS,
+    Paired,
+    compared,
+)
 from wordwave.experiments.summary import Row, Summary
-from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns
+from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns, told_from_rivals
+from wordwave.experiments.verdicts import Claim, counted, judged
 from wordwave.models.config import ENCODERS, IN_ATTENTION
-
-Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the paper says, whether it is so, and why we think so."""
-
-    says: str
-    verdict: Verdict
-    evidence: Sequence[str] = ()
-    basis: str = ""
-    """In how many cases of how many, where it is a matter of counting."""
 
 
 def places(summary: Summary) -> list[tuple[str, str]]:
@@ -43,6 +34,7 @@ def beats_all(summary: Summary) -> Claim:
     says = "Complex-order embeddings outperform all other variations at all times (Table 2)."
     evidence, best_in, complete = [], 0, 0
     results = {place: against_rivals(summary, *place) for place in places(summary)}
+    told = {place: told_from_rivals(summary, *place) for place in places(summary)}
     for found in results.values():
         complete += len(found) == len(MARKS)
         best_in += len(found) == len(MARKS) and all(r.difference > 0 for r in found.values())
@@ -52,7 +44,8 @@ def beats_all(summary: Summary) -> Claim:
     over_cells = compared(*_cell_means(summary))
     for kind in MARKS:
         own = [found[kind] for found in results.values() if kind in found]
-        line = f"Against {kind}: {counted(own)}"
+        by_example = [found[kind] for found in told.values() if kind in found]
+        line = f"Against {kind}: {counted(own, by_example)}"
         if kind in over_cells:
             r = over_cells[kind]
             line += f"; mean difference over cells {r.difference:+.4f}"
@@ -62,20 +55,6 @@ def beats_all(summary: Summary) -> Claim:
                 line += f", rank-biserial {r.effect:+.2f}"
         evidence.append(line + ".")
     return judged(says, best_in, complete, evidence)
-
-
-def counted(results: Sequence[Paired]) -> str:
-    """In how many comparisons complex-order is better and worse, and how surely."""
-    better, worse = (sum(sign * r.difference > 0 for r in results) for sign in (1, -1))
-    line = f"better in {better} and worse in {worse} of {len(results)} cells"
-    tested = [r for r in results if r.p is not None]
-    if not tested:
-        return line + ", none of which has enough runs for a test"
-    surely, surely_worse = sum(map(is_better, tested)), sum(map(is_worse, tested))
-    return (
-        f"{line}; of the {len(tested)} with enough runs for a test, significantly better in "
-        f"{surely} and worse in {surely_worse}"
-    )
 
 
 def _cell_means(summary: Summary) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
@@ -169,15 +148,19 @@ def beats_later_encodings(summary: Summary) -> Claim:
 
 def _against(summary: Summary, says: str, kinds: Sequence[str], variant: str) -> Claim:
     found: dict[str, list[Paired]] = {}
+    told: dict[str, list[Told]] = {}
     for encoder, dataset in places(summary):
-        rivals = {kind: summary.scores((encoder, kind, variant), dataset) for kind in kinds}
-        ours = summary.scores((encoder, WAVES, "paper"), dataset)
-        for kind, result in compared(ours, rivals).items():
+        ours, rivals = (encoder, WAVES, "paper"), {kind: (encoder, kind, variant) for kind in kinds}
+        scores = {kind: summary.scores(row, dataset) for kind, row in rivals.items()}
+        for kind, result in compared(summary.scores(ours, dataset), scores).items():
             found.setdefault(kind, []).append(result)
+        answers = {kind: summary.answers(row, dataset) for kind, row in rivals.items()}
+        for kind, own in told_apart(summary.answers(ours, dataset), answers).items():
+            told.setdefault(kind, []).append(own)
     if not found:
         return Claim(says, "not measured")
     results = [r for own in found.values() for r in own]
-    evidence = [f"Against {kind}: {counted(own)}." for kind, own in found.items()]
+    evidence = [f"Against {kind}: {counted(r, told.get(kind, []))}." for kind, r in found.items()]
     return judged(says, sum(r.difference > 0 for r in results), len(results), evidence)
 
 
@@ -201,11 +184,3 @@ def beats_anchors(summary: Summary) -> Claim:
                 f"{seen} data sets."
             )
     return judged(says, better, n, evidence)
-
-
-def judged(says: str, n: int, of: int, evidence: Sequence[str]) -> Claim:
-    """A claim that holds in n of so many cases."""
-    if not of:
-        return Claim(says, "not measured", evidence)
-    found: Verdict = "holds" if n == of else "holds in part" if 2 * n > of else "does not hold"
-    return Claim(says, found, evidence, f"{n} of {of}")

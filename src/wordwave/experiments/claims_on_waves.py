@@ -7,7 +7,6 @@ from math import sqrt
 from statistics import fmean
 
 from wordwave.experiments import paper
-from wordwave.experiments.claims import Claim, Verdict, judged
 from wordwave.experiments.epoch_timing import epoch_seconds
 from wordwave.experiments.sensitive_words import Sensitivity
 from wordwave.experiments.significance import LEVEL
@@ -15,6 +14,7 @@ from wordwave.experiments.store import Record
 from wordwave.experiments.summary import Row, Summary
 from wordwave.experiments.table2 import WAVES
 from wordwave.experiments.table4 import dataset_of
+from wordwave.experiments.verdicts import Claim, Verdict, judged
 from wordwave.models.config import ENCODERS
 
 N_TEST = 1821

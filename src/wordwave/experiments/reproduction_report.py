@@ -11,7 +11,7 @@ from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.sensitive_words import table7
 from wordwave.experiments.store import Record
 from wordwave.experiments.summary import Summary
-from wordwave.experiments.table2 import WAVES, table2, table3, terms_of, tests_of_table2
+from wordwave.experiments.table2 import WAVES, comparisons_of_table2, table2, table3, terms_of
 from wordwave.experiments.table4 import table4
 
 
@@ -53,7 +53,7 @@ def report(
         lines += ["", f"**{claim.says}** {claim.verdict.capitalize()}.", ""]
         lines += [f"- {line}" for line in claim.evidence]
     tables = [side_by_side(summary), table2(summary, protocol), table3(summary, protocol)]
-    tables += [table4(summary, protocol), tests_of_table2(summary, protocol)]
+    tables += [table4(summary, protocol), comparisons_of_table2(summary, protocol)]
     tables += [table7(words, protocol)] if words else []
     tables += [fig5_table(timing, protocol)] if timing is not None else []
     tables += [settings_chosen(protocol)] if protocol.chosen else []

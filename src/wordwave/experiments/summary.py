@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from wordwave.experiments.answers import Answers, unpacked
 from wordwave.experiments.cells import Cell
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.store import Record
@@ -35,6 +36,14 @@ class Summary:
     def scores(self, row: Row, dataset: str) -> Scores:
         return {
             (r["fold"], r["seed"]): r["test_accuracy"] for r in self.runs.get((row, dataset), [])
+        }
+
+    def answers(self, row: Row, dataset: str) -> Answers:
+        """Which test examples were answered right, of runs that kept it."""
+        return {
+            (r["fold"], r["seed"]): unpacked(r["right"], r["n_test"])
+            for r in self.runs.get((row, dataset), [])
+            if "right" in r
         }
 
     def mean(self, row: Row, dataset: str) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
+from wordwave.experiments.answers import Told, told_apart
 from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, TABLE4
 from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
@@ -89,6 +90,12 @@ def against_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, Pa
     return compared(summary.scores((encoder, WAVES, "paper"), dataset), rivals)
 
 
+def told_from_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, Told]:
+    """complex-order against the same four, over the examples they answer differently."""
+    rivals = {kind: summary.answers((encoder, kind, "paper"), dataset) for kind in MARKS}
+    return told_apart(summary.answers((encoder, WAVES, "paper"), dataset), rivals)
+
+
 def named(table: str, protocol: Protocol) -> str:
     """The name of a table's files."""
     quick = "-quick" if protocol.budget == "quick" else ""
@@ -133,24 +140,34 @@ def terms_of(protocol: Protocol) -> list[str]:
     return notes
 
 
-def tests_of_table2(summary: Summary, protocol: Protocol) -> Grid:
+def comparisons_of_table2(summary: Summary, protocol: Protocol) -> Grid:
     """Every comparison of complex-order with another row on the same folds and seeds."""
     rows: list[list[Content]] = []
     for encoder in ENCODERS:
         for dataset in columns_of(summary):
+            told = told_from_rivals(summary, encoder, dataset)
             for rival, found in against_rivals(summary, encoder, dataset).items():
                 p = None if found.p is None else f"{found.p:.2g}"
                 effect = None if found.effect is None else f"{found.effect:+.2f}"
                 gain = f"{found.difference:+.4f}"
-                rows.append([f"{encoder} on {dataset}", rival, found.n, gain, p, effect])
+                line: list[Content] = [f"{encoder} on {dataset}", rival, found.n, gain, p, effect]
+                own = told.get(rival)
+                by_example = (own.n, own.won, own.lost, f"{own.p:.2g}") if own else (None,) * 4
+                rows.append([*line, *by_example])
     return Grid(
         named("table2-tests", protocol),
         "Complex-order against each rival",
-        ["cell", "rival", "pairs", "difference", "p", "effect"],
+        [
+            *("cell", "rival", "pairs", "difference", "p", "effect"),
+            *("examples", "only ours", "only theirs", "p of examples"),
+        ],
         rows,
         [
             "p: two-sided Wilcoxon signed-rank, Holm over the four rivals of a cell; effect: "
-            "rank-biserial correlation of the pairs."
+            "rank-biserial correlation of the pairs.",
+            "p of examples: of those that only one of two models answers right (McNemar's exact "
+            "test, Holm over the four), from one run a fold of each; it knows nothing of what "
+            "other seeds would have learnt.",
         ],
     )
 

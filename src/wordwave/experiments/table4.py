@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from wordwave.experiments import paper
+from wordwave.experiments.answers import told_apart
 from wordwave.experiments.cells import SENTENCES, TABLE4
 from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
@@ -35,15 +36,19 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
     rows: list[list[Content]] = []
     whole: Row = ("transformer", "complex-order", "paper")
     ours = summary.scores(whole, dataset)
+    rest: list[Row] = [("transformer", *row) for row in TABLE4]
+    answers = {row: summary.answers(row, dataset) for row in rest if row != whole}
+    told = told_apart(summary.answers(whole, dataset), answers)
     for i, (embedding, variant) in enumerate(TABLE4):
         if i in _HEADINGS:
             rows.append([_HEADINGS[i]])
-        row = ("transformer", embedding, variant)
+        row: Row = ("transformer", embedding, variant)
         printed = paper.ablation().get((embedding, variant))
         values = list(summary.scores(row, dataset).values())
         n = summary.parameters(row, dataset)
         gap = summary.common_means([row, whole], dataset)
         against = compared(summary.scores(row, dataset), {"waves": ours}).get("waves")
+        own = told.get(row)
         figure = None
         if values:
             figure = Figure(
@@ -59,12 +64,18 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
                 figure,
                 None if gap is None or row == whole else f"{gap[0] - gap[1]:+.3f}",
                 None if printed is None else f"{printed[0] - 0.813:+.3f}",
+                None if own is None else f"{own.p:.2g}",
                 None if against is None or against.p is None or row == whole else against.p,
             ]
         )
     columns = ["row", "embedding", "shared", "params", "paper's params", "accuracy"]
-    columns += ["Δ", "paper's Δ", "p"]
-    notes = [f"{dataset}. " + COUNTS, "p: two-sided Wilcoxon signed-rank over seeds, uncorrected."]
+    columns += ["Δ", "paper's Δ", "p", "p over seeds"]
+    notes = [
+        f"{dataset}. " + COUNTS,
+        "p: of the test sentences that only one of complex-order and the row answers right, first "
+        "seed (McNemar's exact test, Holm over all rows). p over seeds: two-sided Wilcoxon "
+        "signed-rank, uncorrected.",
+    ]
     if dataset == SENTENCES:
         notes.append("Trained on the 6,920 whole sentences of SST-2, not on its 67,349 phrases.")
     notes += terms_of(protocol)
@@ -74,7 +85,7 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
         columns,
         rows,
         notes,
-        only_in_files=frozenset({"embedding", "paper's params"}),
+        only_in_files=frozenset({"embedding", "paper's params", "p over seeds"}),
     )
 
 
