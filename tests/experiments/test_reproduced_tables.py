@@ -10,6 +10,7 @@ import pytest
 from wordwave.experiments import claims, claims_on_waves, paper
 from wordwave.experiments.cells import Cell, table2_cells, table4_cells
 from wordwave.experiments.epoch_timing import epoch_seconds, fig5_table
+from wordwave.experiments.gains_figure import draw_gains, gains
 from wordwave.experiments.grid import Figure, Grid, as_csv, latex, markdown, terminal, write_grid
 from wordwave.experiments.lexicon import valences
 from wordwave.experiments.protocol import Protocol, SearchTerms
@@ -251,6 +252,16 @@ def test_models_are_told_apart_by_their_answers_from_one_run_each():
     assert [row[6:9] for row in tests.rows if row[1] == "none"] == [[40, 40, 0]] * 24
 
 
+def test_gains_are_over_the_mean_of_the_real_rows_ours_and_the_papers(tmp_path):
+    summary = Summary.of(grid_records(folds=2), PROTOCOL)
+    found = gains(summary)
+    assert len(found) == 24 and found["cnn", "trec"] == (
+        pytest.approx(100 * (0.05 - 0.01)),
+        pytest.approx(100 * (0.939 - (0.898 + 0.890 + 0.918) / 3)),
+    )
+    assert all(p.stat().st_size > 1000 for p in draw_gains(summary, tmp_path / "gains"))
+
+
 def test_no_test_is_not_a_test_without_a_finding():
     few = Summary.of(grid_records(folds=2), PROTOCOL)
     assert (
@@ -288,7 +299,8 @@ def test_a_best_row_is_best_on_what_all_rows_have():
 
 def test_the_report_tells_all_of_it(lexicon):
     summary = Summary.of(grid_records(folds=2), PROTOCOL)
-    text = report(summary, PROTOCOL, [words_record()], timing_record())
+    text = report(summary, PROTOCOL, [words_record()], timing_record(), "reproduce/gains.png")
+    assert "](reproduce/gains.png)" in text
     for part in ("Table 2", "Table 3", "Table 4", "Table 7", "Fig. 5", "cell by cell"):
         assert part in text
     assert "| cnn | trec | 0.750 | 0.939 | -0.189 | 1 |" in text

@@ -41,8 +41,7 @@ def show(
     if target == "report":
         quick = "-quick" if options.quick else ""
         path = options.out / f"REPORT{quick}.md"
-        write_text(path, full_report(summary, protocol, trained, timing))
-        written.append(path)
+        written += write_report(path, folder, summary, protocol, trained, timing)
     elif target in ("fig1", "fig6"):
         written += draw(target, trained, folder / named(target, protocol))
     else:
@@ -84,12 +83,22 @@ def draw(target: str, trained: Sequence[Record], path: Path) -> list[Path]:
     return draw_fig1((cnn or trained)[0], path)
 
 
-def full_report(
-    summary: Summary, protocol: Protocol, trained: Sequence[Record], timing: Record | None
-) -> str:
+def write_report(
+    path: Path,
+    folder: Path,
+    summary: Summary,
+    protocol: Protocol,
+    trained: Sequence[Record],
+    timing: Record | None,
+) -> list[Path]:
+    """The report with Table 2 as a picture."""
+    from wordwave.experiments.gains_figure import draw_gains, gains
     from wordwave.experiments.reproduction_report import report
 
-    return report(summary, protocol, trained, timing)
+    drawn = draw_gains(summary, folder / named("gains", protocol)) if gains(summary) else []
+    picture = drawn[0].relative_to(path.parent).as_posix() if drawn else None
+    write_text(path, report(summary, protocol, trained, timing, picture))
+    return [path, *drawn]
 
 
 def words_in(records: Sequence[Record], protocol: Protocol) -> list[Record]:

@@ -16,9 +16,17 @@ from wordwave.experiments.table4 import table4
 
 
 def report(
-    summary: Summary, protocol: Protocol, words: Sequence[Record], timing: Record | None
+    summary: Summary,
+    protocol: Protocol,
+    words: Sequence[Record],
+    timing: Record | None,
+    picture: str | None = None,
 ) -> str:
-    """The whole page, a function of the records alone."""
+    """The whole page, a function of the records alone.
+
+    Args:
+        picture: where that of Table 2 is, as seen from the page.
+    """
     found = [
         claims.beats_all(summary),
         claims.reaches_the_paper(summary),
@@ -47,11 +55,12 @@ def report(
         "|---|---|",
         *(f"| {c.says} | **{c.verdict}**{c.basis and f' ({c.basis})'} |" for c in found),
         "",
+        *([f"![What complex-order adds, here and in the paper]({picture})", ""] if picture else []),
         "## Evidence",
     ]
     for claim in found:
-        lines += ["", f"**{claim.says}** {claim.verdict.capitalize()}.", ""]
-        lines += [f"- {line}" for line in claim.evidence]
+        lines += ["", f"**{claim.says}** {claim.verdict.capitalize()}."]
+        lines += ["", *(f"- {line}" for line in claim.evidence)] if claim.evidence else []
     tables = [side_by_side(summary), table2(summary, protocol), table3(summary, protocol)]
     tables += [table4(summary, protocol), comparisons_of_table2(summary, protocol)]
     tables += [table7(words, protocol)] if words else []
