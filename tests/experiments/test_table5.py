@@ -1,8 +1,11 @@
 """Table 5 in small: every row trained, stored, shown; again it trains nothing."""
 
-import pytest
+from io import StringIO
 
-from wordwave.experiments.grid import markdown
+import pytest
+from rich.console import Console
+
+from wordwave.experiments.grid import markdown, terminal
 from wordwave.experiments.table5 import ROWS, Table5
 from wordwave.experiments.table5_report import draw_table5, table5_grids
 from wordwave.models.classifier import count_parameters
@@ -29,6 +32,11 @@ def test_every_row_is_trained_once_and_shown(tmp_path, monkeypatch):
     whole, tests = map(markdown, table5_grids(table))
     assert all(f"| {row} |" in whole for row in ROWS) and "35.8" in whole
     assert "nrefs:1" in whole and tests.count("\n| complex-order | ") == len(ROWS) - 1
+    console = Console(width=80, file=StringIO())
+    console.print(terminal(table5_grids(table)[0]))
+    assert (
+        "…" not in console.file.getvalue() and "complex-order, shared ω" in console.file.getvalue()
+    )
     assert all(picture.stat().st_size > 1000 for picture in draw_table5(table))
     assert [len(r["curve"]) for r in table.records()] == [2] * len(ROWS)
 

@@ -172,7 +172,7 @@ def complete(table: LongTable, options: LongOptions) -> bool:
     ):
         for record in table.run(options.jobs):
             console.print(f"{record['row']}, seed {record['seed']}: done", highlight=False)
-    return True
+    return bool(table.records())  # another process may be at all of them
 
 
 def show(folder: Path, grids: Sequence[Grid], pictures: Sequence[Path] = ()) -> None:

@@ -160,6 +160,8 @@ def measure(
     timing = Timing(protocol, options.where[0], kinds, rounds=rounds, steps=steps)
     searched = all(protocol.knows(Cell(timing.dataset, *kind)) for kind in kinds)
     if searched and store.key_of(timing.key()) in store.done():
+        if options.estimate_only:
+            console.print("No measurement is missing.")
         return
     if options.estimate_only:
         console.print(f"{timing.n_measurements} measurements of about a second each.")

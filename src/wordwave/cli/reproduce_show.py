@@ -92,10 +92,13 @@ def write_report(
     timing: Record | None,
 ) -> list[Path]:
     """The report with Table 2 as a picture."""
-    from wordwave.experiments.gains_figure import draw_gains, gains
+    from wordwave.experiments.gains import draw_gains, gains
     from wordwave.experiments.reproduction_report import report
 
-    drawn = draw_gains(summary, folder / named("gains", protocol)) if gains(summary) else []
+    drawn: list[Path] = []
+    if gains(summary):
+        note = "QUICK" if protocol.budget == "quick" else ""
+        drawn = draw_gains(summary, folder / named("gains", protocol), note=note)
     picture = drawn[0].relative_to(path.parent).as_posix() if drawn else None
     write_text(path, report(summary, protocol, trained, timing, picture))
     return [path, *drawn]

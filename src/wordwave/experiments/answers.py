@@ -39,26 +39,32 @@ class Told:
     lost: int
     """Only theirs is right."""
     p: float
-    """Two-sided, of as uneven a split by chance (McNemar's exact test)."""
+    """Two-sided, of as uneven a split by chance (McNemar's exact test), Holm-corrected."""
 
 
 def told_apart(ours: Answers, rivals: Mapping[Name, Answers]) -> dict[Name, Told]:
-    """Against each rival over the folds that both have, with Holm's correction over all of them.
+    """Against each rival that has answers, with Holm's correction over these.
 
-    Of several seeds of a fold the first counts, so that no example does twice.
+    Of each fold counts the first seed whose answers all of them have kept: no example counts
+    twice, and all rivals are held against the same models.
     """
-    found = {name: told for name, theirs in rivals.items() if (told := _told(ours, theirs))}
+    there = {name: answers for name, answers in rivals.items() if answers}
+    common = [run for run in sorted(ours) if all(_alike(ours, r, run) for r in there.values())]
+    runs = list({fold: (fold, seed) for fold, seed in reversed(common)}.values())
+    if not runs:
+        return {}
+    found = {name: _told(ours, theirs, runs) for name, theirs in there.items()}
     p = holm({name: told.p for name, told in found.items()})
     return {name: replace(told, p=p[name]) for name, told in found.items()}
 
 
-def _told(ours: Answers, theirs: Answers) -> Told | None:
-    first: dict[int, int] = {}
-    for fold, seed in sorted(set(ours) & set(theirs)):
-        first.setdefault(fold, seed)
-    pairs = [pair for run in first.items() for pair in zip(ours[run], theirs[run], strict=True)]
-    if not pairs:
-        return None
+def _alike(ours: Answers, theirs: Answers, run: tuple[int, int]) -> bool:
+    """Whether both answered the same examples; data that was prepared anew may have others."""
+    return run in theirs and len(ours[run]) == len(theirs[run])
+
+
+def _told(ours: Answers, theirs: Answers, runs: Sequence[tuple[int, int]]) -> Told:
+    pairs = [pair for run in runs for pair in zip(ours[run], theirs[run], strict=True)]
     won, lost = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
     return Told(len(pairs), won, lost, sign_test(won, lost))
 

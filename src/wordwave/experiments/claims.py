@@ -8,6 +8,7 @@ from statistics import fmean
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
 from wordwave.experiments.answers import Told, told_apart
+from wordwave.experiments.gains import gains
 from wordwave.experiments.significance import (
     MARKS,
     Paired,
@@ -109,29 +110,18 @@ def cnn_is_best(summary: Summary) -> Claim:
 
 
 def transformer_gains_most(summary: Summary) -> Claim:
-    """Gain over the best real baseline, by encoder."""
+    """Gain over the real embeddings, by encoder."""
     says = "Transformers gain most from complex-order embeddings."
-    gains: dict[str, list[float]] = {}
-    n = 0
-    for dataset in judged_columns(summary):
-        found = {e: _gain(summary, e, dataset) for e in ENCODERS}
-        if None not in found.values():  # encoders are compared on the same data sets
-            n += 1
-            for encoder, gain in found.items():
-                gains.setdefault(encoder, []).append(gain or 0.0)
-    if not n:
+    found = gains(summary)
+    # Encoders are compared on the same data sets.
+    common = [d for d in judged_columns(summary) if all((e, d) in found for e in ENCODERS)]
+    if not common:
         return Claim(says, "not measured")
-    means = {encoder: fmean(own) for encoder, own in gains.items()}
-    shown = ", ".join(f"{encoder} {mean:+.4f}" for encoder, mean in means.items())
+    means = {e: fmean(found[e, d][0] for d in common) for e in ENCODERS}
+    shown = ", ".join(f"{encoder} {mean:+.2f}" for encoder, mean in means.items())
     holds = max(means, key=lambda e: means[e]) == "transformer" and means["transformer"] > 0
-    line = f"Mean gain over the best of none, pe and tpe: {shown}."
-    return Claim(says, "holds" if holds else "does not hold", [line], f"data sets: {n}")
-
-
-def _gain(summary: Summary, encoder: str, dataset: str) -> float | None:
-    rows: list[Row] = [(encoder, kind, "paper") for kind in (WAVES, "none", "pe", "tpe")]
-    means = summary.common_means(rows, dataset)
-    return None if means is None else means[0] - max(means[1:])
+    line = f"Mean gain over the mean of none, pe and tpe, in points: {shown}."
+    return Claim(says, "holds" if holds else "does not hold", [line], f"data sets: {len(common)}")
 
 
 def beats_equal_size(summary: Summary) -> Claim:

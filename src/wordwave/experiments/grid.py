@@ -62,10 +62,10 @@ def terminal(grid: Grid) -> Table:
     from rich.text import Text
 
     shown = Table(
-        title=grid.title,
+        title=Text(grid.title),
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
-        caption="\n".join(grid.notes),
+        caption=Text("\n".join(grid.notes)),
         caption_justify="left",
     )
     kept = [i for i, name in enumerate(grid.columns) if name not in grid.only_in_files]

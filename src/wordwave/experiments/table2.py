@@ -166,8 +166,8 @@ def comparisons_of_table2(summary: Summary, protocol: Protocol) -> Grid:
             "p: two-sided Wilcoxon signed-rank, Holm over the four rivals of a cell; effect: "
             "rank-biserial correlation of the pairs.",
             "p of examples: of those that only one of two models answers right (McNemar's exact "
-            "test, Holm over the four), from one run a fold of each; it knows nothing of what "
-            "other seeds would have learnt.",
+            "test, Holm over the rivals there), from one run a fold of each, the first whose "
+            "answers all have kept; it knows nothing of what other seeds would have learnt.",
         ],
     )
 

@@ -48,7 +48,7 @@ def counted(results: Sequence[Paired], told: Sequence[Told]) -> str:
         won = sum(t.p < LEVEL and t.won > t.lost for t in told)
         lost = sum(t.p < LEVEL and t.lost > t.won for t in told)
         line += (
-            f"; by the examples that two models answer differently, significantly better in {won} "
-            f"and worse in {lost} of {len(told)}"
+            f"; by the examples that one run of each answers differently, significantly better in "
+            f"{won} and worse in {lost} of {len(told)}"
         )
     return line

@@ -35,12 +35,16 @@ def _gain(values: list[float]) -> float:
     return 100 * (waves - fmean(rivals))
 
 
-def draw_gains(summary: Summary, path: Path) -> list[Path]:
-    """A line of each data set, an encoder a panel: a dot for us, a ring for the paper."""
+def draw_gains(summary: Summary, path: Path, *, note: str = "") -> list[Path]:
+    """A line of each data set, an encoder a panel: a dot for us, a ring for the paper.
+
+    Args:
+        note: what else the title should say.
+    """
     found = gains(summary)
     encoders = [e for e in ENCODERS if any(place[0] == e for place in found)]
     datasets = [d for d in judged_columns(summary) if any(place[1] == d for place in found)]
-    figure = canvas(2.5 * len(encoders) + 1, 0.34 * len(datasets) + 1.5)
+    figure = canvas(max(2.5 * len(encoders) + 1, 7.5), 0.34 * len(datasets) + 1.7)
     panels = figure.subplots(1, len(encoders), squeeze=False, sharex=True, sharey=True)[0]
     for encoder, axes in zip(encoders, panels, strict=True):
         axes.axvline(0, color="#777777", lw=1)
@@ -58,5 +62,8 @@ def draw_gains(summary: Summary, path: Path) -> list[Path]:
     handles, labels = panels[0].get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))
     figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=2, frameon=False)
-    figure.suptitle("Points of accuracy that complex-order adds to the mean of none, pe and tpe")
+    title = "Points of accuracy that complex-order adds to the mean of none, pe and tpe"
+    counts = sorted({len(summary.scores((e, WAVES, "paper"), d)) for e, d in found})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    figure.suptitle(f"{title}\n{runs} runs a row{note and f'; {note}'}", fontsize=11)
     return saved(figure, path)
