@@ -5,7 +5,7 @@ import json
 import pytest
 
 from wordwave.cli import main
-from wordwave.experiments import table5
+from wordwave.experiments.long import table5
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
 def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
     from dataclasses import replace
 
-    from wordwave.experiments import table6
+    from wordwave.experiments.long import table6
 
     path = tmp_path / "text.txt"
     path.write_text("the quick brown fox jumps over the lazy dog. " * 60)

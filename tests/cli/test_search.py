@@ -117,7 +117,7 @@ def test_a_mistake_that_only_workers_notice_is_told_and_can_be_mended(table, tmp
     arguments = words(table, tmp_path / "out", "--encoder", "transformer", "--jobs", "1")
     with pytest.raises(ValueError, match="3"):
         run([*arguments, "--n-heads", "3"])
-    from wordwave.experiments.study import SharedStudy
+    from wordwave.experiments.tuning.study import SharedStudy
 
     SharedStudy(tmp_path / "out", {"other": "settings"})  # not refused: there are no trials yet
 

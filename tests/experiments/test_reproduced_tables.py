@@ -13,8 +13,8 @@ from wordwave.experiments.epoch_timing import epoch_seconds, fig5_table
 from wordwave.experiments.gains import draw_gains, gains
 from wordwave.experiments.grid import Figure, Grid, as_csv, latex, markdown, terminal, write_grid
 from wordwave.experiments.lexicon import valences
+from wordwave.experiments.pictures.reproduced import draw_fig1, draw_fig5, draw_fig6
 from wordwave.experiments.protocol import Protocol, SearchTerms
-from wordwave.experiments.reproduced_figures import draw_fig1, draw_fig5, draw_fig6
 from wordwave.experiments.reproduction_report import report
 from wordwave.experiments.sensitive_words import Sensitivity, table7
 from wordwave.experiments.summary import Summary

@@ -225,7 +225,7 @@ def test_too_short_a_text_and_settings_without_meaning_are_refused(tmp_path):
 
 
 def test_rows_of_table_6_have_as_many_parameters_as_each_other():
-    from wordwave.experiments.table6 import row_configs
+    from wordwave.experiments.long.table6 import row_configs
 
     for size, n in (("small", 861_468), ("paper", 20_495_388)):
         counts = {
@@ -241,8 +241,8 @@ def test_rows_of_table_6_have_as_many_parameters_as_each_other():
 
 def test_table_6_runs_goes_on_and_reports(tmp_path):
     from wordwave.experiments.grid import markdown
-    from wordwave.experiments.table6 import ROWS, Table6
-    from wordwave.experiments.table6_report import draw_table6, table6_grid
+    from wordwave.experiments.long.table6 import ROWS, Table6
+    from wordwave.experiments.long.table6_report import draw_table6, table6_grid
 
     path = tmp_path / "text.txt"
     path.write_text(WORDS * 60)

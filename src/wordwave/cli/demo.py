@@ -62,7 +62,7 @@ def _waves(path: Path) -> Path:
     import torch
 
     from wordwave.embedding import WaveEmbedding
-    from wordwave.experiments.figures import draw_waves
+    from wordwave.experiments.pictures.waves import draw_waves
 
     amplitude = [[0.0, 0.0, 0.0], [1.0, 0.7, 0.5], [0.9, 1.0, 0.6], [0.5, 0.35, 0.6]]
     frequency = [[0.0, 0.0, 0.0], [1.05, 0.62, 0.35], [0.42, 0.25, 0.13], [0.05, 0.02, 0.0]]

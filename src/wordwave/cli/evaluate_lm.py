@@ -49,7 +49,7 @@ def evaluate_lm(args: list[str], prog: str) -> None:
 
     console = Console()
     if options.picture is not None:
-        from wordwave.experiments.character_figure import draw_frequencies
+        from wordwave.experiments.pictures.characters import draw_frequencies
         from wordwave.tasks.writer import Writer
 
         draw_frequencies(Writer.load(options.run), options.picture)

@@ -58,7 +58,7 @@ def explain(args: list[str], prog: str) -> None:
         raise ValueError(f"'{options.text}' is a file: --file reads the texts in it")
     from rich.console import Console
 
-    from wordwave.experiments.explain_figure import FORMATS, draw_explanation
+    from wordwave.experiments.pictures.explanation import FORMATS, draw_explanation
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.explain import explain as explained

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from wordwave.experiments.laboratory import Budget, check_lengths
+from wordwave.experiments.lab.laboratory import Budget, check_lengths
 from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
 
 
@@ -60,8 +60,8 @@ def run_probe(options: ProbeOptions) -> None:
     from wordwave.data.pairs import PAIR_TASKS
     from wordwave.data.probes import probe as task_named
     from wordwave.data.sequences import SEQUENCE_TASKS
-    from wordwave.experiments import lab_figures, lab_report
-    from wordwave.experiments.laboratory import KEY, Laboratory, cells
+    from wordwave.experiments.lab import figures, report
+    from wordwave.experiments.lab.laboratory import KEY, Laboratory, cells
     from wordwave.experiments.parallel import run_missing
     from wordwave.experiments.store import Store
 
@@ -94,8 +94,8 @@ def run_probe(options: ProbeOptions) -> None:
     records = [r for r in store.records() if store.key_of(r) in keys]
     if not records:
         raise ValueError(f"'{store.path}' holds none of these cells; run without --report-only")
-    for span in lab_report.lengths_in(records):
-        console.print(lab_report.table(records, span))
+    for span in report.lengths_in(records):
+        console.print(report.table(records, span))
     # Files tell of all that was ever run under the same terms, not only of what was asked for now.
     seeds = 1 + max(r["seed"] for r in store.records())
     known = [*PAIR_TASKS, *SEQUENCE_TASKS, *tasks]
@@ -103,12 +103,12 @@ def run_probe(options: ProbeOptions) -> None:
     comparable = cells(known, kinds, list(ENCODERS), seeds, options.recipe)
     keys = {store.key_of(laboratory.key(cell)) for cell in comparable}
     records = [r for r in store.records() if store.key_of(r) in keys]
-    written = lab_report.write_files(records, options.out)
-    first = lab_report.lengths_in(records)[0]
-    written.append(lab_figures.draw_heat_map(records, first, options.out / "heat-map.png"))
-    if len(lab_report.lengths_in(records)) > 1:
-        written.append(lab_figures.draw_lengths(records, options.out / "lengths.png"))
-    picture = lab_figures.draw_frequencies(records, options.out / "frequencies.png")
+    written = report.write_files(records, options.out)
+    first = report.lengths_in(records)[0]
+    written.append(figures.draw_heat_map(records, first, options.out / "heat-map.png"))
+    if len(report.lengths_in(records)) > 1:
+        written.append(figures.draw_lengths(records, options.out / "lengths.png"))
+    picture = figures.draw_frequencies(records, options.out / "frequencies.png")
     written += [picture] if picture else []
     console.print("Written: " + ", ".join(str(p) for p in (store.path, *written)))
 

@@ -11,7 +11,7 @@ from wordwave.cli.options import parsed
 
 if TYPE_CHECKING:
     from wordwave.experiments.grid import Grid
-    from wordwave.experiments.long_table import LongTable
+    from wordwave.experiments.long.long_table import LongTable
 
 TranslationRow = Literal[
     "aed", "tpe", "rope", "complex-vanilla", "complex-order", "complex-order-shared"
@@ -96,8 +96,8 @@ class Table6Options(LongOptions):
 def table5(args: list[str], prog: str) -> None:
     """`wordwave reproduce table5`"""
     options = parsed(Table5Options, args, prog)
-    from wordwave.experiments.table5 import ROWS, Table5
-    from wordwave.experiments.table5_report import draw_table5, table5_grids
+    from wordwave.experiments.long.table5 import ROWS, Table5
+    from wordwave.experiments.long.table5_report import draw_table5, table5_grids
 
     rows = tuple(TRANSLATION_ROWS[row] for row in options.rows)
     table = Table5(
@@ -116,9 +116,9 @@ def table5(args: list[str], prog: str) -> None:
 def table6(args: list[str], prog: str) -> None:
     """`wordwave reproduce table6`"""
     options = parsed(Table6Options, args, prog)
-    from wordwave.experiments.table6 import Table6
-    from wordwave.experiments.table6_choices import Table6Choices, choices_grid
-    from wordwave.experiments.table6_report import draw_table6, table6_grid
+    from wordwave.experiments.long.table6 import Table6
+    from wordwave.experiments.long.table6_choices import Table6Choices, choices_grid
+    from wordwave.experiments.long.table6_report import draw_table6, table6_grid
 
     kind = Table6Choices if options.choices else Table6
     table = kind(

@@ -51,7 +51,7 @@ def show(
         if target == "table2":
             written += write_grid(comparisons_of_table2(summary, protocol), folder)
         if target == "fig5" and timing is not None:
-            from wordwave.experiments.reproduced_figures import draw_fig5
+            from wordwave.experiments.pictures.reproduced import draw_fig5
 
             written += draw_fig5(timing, folder / named("fig5", protocol))
     console.print("Written: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
@@ -75,7 +75,7 @@ def grid_of(
 
 def draw(target: str, trained: Sequence[Record], path: Path) -> list[Path]:
     """Waves of one model, of a CNN where there is one, or the density of δ of all."""
-    from wordwave.experiments.reproduced_figures import draw_fig1, draw_fig6
+    from wordwave.experiments.pictures.reproduced import draw_fig1, draw_fig6
 
     if target == "fig6":
         return draw_fig6(trained, path)

@@ -12,7 +12,7 @@ import tyro
 
 from wordwave.cli.options import parsed
 from wordwave.cli.training import defaults_from
-from wordwave.experiments.pools import PoolName
+from wordwave.experiments.tuning.pools import PoolName
 from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.examples import load_examples
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from wordwave.data.splits import Parts
-    from wordwave.experiments.search import Search
-    from wordwave.experiments.study import SharedStudy
+    from wordwave.experiments.tuning.search import Search
+    from wordwave.experiments.tuning.study import SharedStudy
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def search(args: list[str], prog: str) -> None:
         import optuna  # noqa: F401
     except ModuleNotFoundError:
         raise ValueError("search needs optuna: pip install 'wordwave[search]'") from None
-    from wordwave.experiments.search import Search
+    from wordwave.experiments.tuning.search import Search
 
     config = ClassifyConfig(options.data, options.text, options.model, options.training)
     parts = load_without_test(config)
@@ -80,8 +80,8 @@ def run_search(plan: Search, jobs: int) -> None:
     """Make the trials that are missing, with a bar, and report."""
     from rich.console import Console
 
-    from wordwave.experiments.search import run_workers
-    from wordwave.experiments.search_report import best_table, importances, write_files
+    from wordwave.experiments.tuning.report import best_table, importances, write_files
+    from wordwave.experiments.tuning.search import run_workers
 
     console, shared = Console(), plan.open()
     n_missing = plan.total - len(shared.finished())

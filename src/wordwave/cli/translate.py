@@ -119,7 +119,7 @@ class Teller:
         return json.dumps({"text": text, "translations": each}, ensure_ascii=False) + "\n"
 
     def _draw(self, text: str, translation: str, path: Path) -> None:
-        from wordwave.experiments.attention_figure import draw_attention
+        from wordwave.experiments.pictures.attention import draw_attention
 
         if not text.strip():
             raise ValueError("a picture needs a first sentence that is not empty")

@@ -20,9 +20,9 @@ from wordwave.experiments.provenance import commit, versions
 from wordwave.models.config import PAPER_EMBEDDINGS
 
 if TYPE_CHECKING:
-    from wordwave.experiments.pools import Setting
-    from wordwave.experiments.search import Search
     from wordwave.experiments.store import Record, Store
+    from wordwave.experiments.tuning.pools import Setting
+    from wordwave.experiments.tuning.search import Search
 
 Place = tuple[str, str, str]
 """Data set, encoder and embedding."""
@@ -100,7 +100,7 @@ class SearchRun:
     def __call__(self, cell: Cell) -> Record:
         import torch
 
-        from wordwave.experiments.search import work
+        from wordwave.experiments.tuning.search import work
 
         torch.set_num_threads(1)
         search = search_of(self.protocol, cell, self.folder)
@@ -110,7 +110,7 @@ class SearchRun:
 
 def search_of(protocol: Protocol, cell: Cell, folder: Path) -> Search:
     """The search for a cell's settings; it is given no test part."""
-    from wordwave.experiments.search import Search
+    from wordwave.experiments.tuning.search import Search
 
     assert protocol.search is not None
     parts = replace(parts_of(cell.dataset), test=None)

@@ -19,8 +19,8 @@ from wordwave.tasks.config import ClassifyConfig
 
 if TYPE_CHECKING:
     from wordwave.data.splits import Parts
-    from wordwave.experiments.pools import PoolName
     from wordwave.experiments.store import Record
+    from wordwave.experiments.tuning.pools import PoolName
 
 KEY = (
     "kind",

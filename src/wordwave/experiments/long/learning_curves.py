@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from wordwave.experiments.canvas import canvas, saved, tidy
+from wordwave.experiments.pictures.canvas import canvas, saved, tidy
 from wordwave.experiments.store import Record
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordwave.experiments.canvas import ENDINGS, canvas, saved, tidy
 from wordwave.experiments.epoch_timing import epoch_seconds
-from wordwave.experiments.figures import COLOURS
+from wordwave.experiments.pictures.canvas import ENDINGS, canvas, saved, tidy
+from wordwave.experiments.pictures.waves import COLOURS
 from wordwave.experiments.store import Record
 from wordwave.models.config import ENCODERS
 
@@ -25,7 +25,7 @@ def draw_fig1(record: Record, path: Path) -> list[Path]:
     import torch
 
     from wordwave.embedding import WaveEmbedding
-    from wordwave.experiments.figures import draw_waves
+    from wordwave.experiments.pictures.waves import draw_waves
 
     waves = record["waves"]
     embedding = WaveEmbedding(len(waves) + 1, 3, padding_idx=0)

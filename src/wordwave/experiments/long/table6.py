@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wordwave.experiments.long_table import LongCell, LongTable
+from wordwave.experiments.long.long_table import LongCell, LongTable
 from wordwave.recipes import read_recipe
 from wordwave.tasks.lm_config import LmConfig
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from wordwave.experiments.long_table import LongCell, LongTable
+from wordwave.experiments.long.long_table import LongCell, LongTable
 from wordwave.models.config import EmbeddingKind
 from wordwave.recipes import read_recipe
 from wordwave.tasks.translate_config import TranslateConfig

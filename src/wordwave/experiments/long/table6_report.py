@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from wordwave.experiments.grid import Content, Grid
-from wordwave.experiments.learning_curves import Panel, draw_curves
+from wordwave.experiments.long.learning_curves import Panel, draw_curves
+from wordwave.experiments.long.table6 import ROWS, Table6
 from wordwave.experiments.store import Record
-from wordwave.experiments.table6 import ROWS, Table6
 
 COLOURS = dict(zip(ROWS, ("#555555", "#2f9e66", "#e0662f", "#2a6fdb"), strict=True))
 PUBLISHED = {"transformer-xl": 1.29, "complex-vanilla": 1.30, "complex-order": 1.26}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordwave.data.splits import Parts
-from wordwave.experiments.pools import (
+from wordwave.experiments.tuning.pools import (
     PoolName,
     Range,
     Setting,
@@ -30,7 +30,7 @@ from wordwave.experiments.pools import (
     varied,
     with_values,
 )
-from wordwave.experiments.study import SharedStudy, alive
+from wordwave.experiments.tuning.study import SharedStudy, alive
 from wordwave.plain import to_plain
 from wordwave.tasks.config import ClassifyConfig
 

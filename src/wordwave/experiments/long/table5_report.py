@@ -6,12 +6,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from wordwave.experiments.bleu_bootstrap import paired_bootstrap
 from wordwave.experiments.grid import Content, Grid
-from wordwave.experiments.learning_curves import Panel, draw_curves
+from wordwave.experiments.long.bleu_bootstrap import paired_bootstrap
+from wordwave.experiments.long.learning_curves import Panel, draw_curves
+from wordwave.experiments.long.table5 import ROWS, Table5
 from wordwave.experiments.significance import holm
 from wordwave.experiments.store import Record
-from wordwave.experiments.table5 import ROWS, Table5
 
 COLOURS = dict(
     zip(ROWS, ("#9aa0a6", "#555555", "#2f9e66", "#e0662f", "#2a6fdb", "#7a3fd1"), strict=True)

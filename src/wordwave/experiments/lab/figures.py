@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from wordwave.data.pairs import PAIR_TASKS
 from wordwave.data.probes import TEXT_TASK
-from wordwave.experiments.lab_report import KINDS, by_encoder, lengths_in, rows_in, scores_at
+from wordwave.experiments.lab.report import KINDS, by_encoder, lengths_in, rows_in, scores_at
 from wordwave.experiments.store import Record
 
 COLOURS = {

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from wordwave.experiments.grid import markdown, terminal
-from wordwave.experiments.table5 import ROWS, Table5
-from wordwave.experiments.table5_report import draw_table5, table5_grids
+from wordwave.experiments.long.table5 import ROWS, Table5
+from wordwave.experiments.long.table5_report import draw_table5, table5_grids
 from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
 

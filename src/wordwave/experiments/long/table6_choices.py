@@ -11,8 +11,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from wordwave.experiments.grid import Content, Grid
-from wordwave.experiments.long_table import LongCell
-from wordwave.experiments.table6 import Table6
+from wordwave.experiments.long.long_table import LongCell
+from wordwave.experiments.long.table6 import Table6
 from wordwave.tasks.lm_config import LmConfig
 
 if TYPE_CHECKING:

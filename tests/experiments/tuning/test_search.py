@@ -9,9 +9,16 @@ import pytest
 
 from wordwave.data.splits import Parts
 from wordwave.data.tables import Examples
-from wordwave.experiments.pools import POOLS, Range, Setting, n_combinations, varied, with_values
-from wordwave.experiments.search import Search, dev_accuracy, space_of, work
-from wordwave.experiments.study import SharedStudy, alive
+from wordwave.experiments.tuning.pools import (
+    POOLS,
+    Range,
+    Setting,
+    n_combinations,
+    varied,
+    with_values,
+)
+from wordwave.experiments.tuning.search import Search, dev_accuracy, space_of, work
+from wordwave.experiments.tuning.study import SharedStudy, alive
 from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS, ModelConfig
 from wordwave.plain import from_plain, to_plain
 from wordwave.tasks.config import ClassifyConfig, TextSettings
@@ -153,7 +160,7 @@ CLAIMS = """
 import sys, time
 from pathlib import Path
 from optuna.distributions import CategoricalDistribution
-from wordwave.experiments.study import SharedStudy, alive
+from wordwave.experiments.tuning.study import SharedStudy, alive
 folder = Path(sys.argv[1])
 shared = SharedStudy(folder, {})
 space = {name: CategoricalDistribution(range(6)) for name in "ab"}

@@ -7,8 +7,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordwave.experiments.search import Search
-from wordwave.experiments.study import SharedStudy
+from wordwave.experiments.tuning.search import Search
+from wordwave.experiments.tuning.study import SharedStudy
 from wordwave.files import write_text
 from wordwave.plain import dump_yaml, to_plain
 

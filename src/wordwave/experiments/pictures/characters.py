@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 
 from wordwave.embedding import WaveEmbedding
-from wordwave.experiments.explain_figure import FORMATS
+from wordwave.experiments.pictures.explanation import FORMATS
 from wordwave.files import write_whole
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The order laboratory: tasks × encoders × embeddings, and what they show."""

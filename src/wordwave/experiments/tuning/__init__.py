@@ -1,0 +1,1 @@
+"""Searches for settings, judged by dev alone."""
