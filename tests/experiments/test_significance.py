@@ -27,7 +27,7 @@ def test_the_interval_is_students():
     assert interval(values) == pytest.approx(4.302653 * 0.02 / sqrt(3), rel=1e-5)
     low, high = stats.t.interval(0.95, 2, loc=0.82, scale=stats.sem(values))
     assert interval(values) == pytest.approx((high - low) / 2)
-    assert interval([0.8]) is None
+    assert interval([0.8]) is None and interval([0.8, 0.8]) is None
 
 
 def test_pairs_are_the_places_that_both_sides_have():

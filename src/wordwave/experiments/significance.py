@@ -33,10 +33,13 @@ class Paired:
 
 
 def interval(values: Sequence[float]) -> float | None:
-    """Half of the 95% confidence interval of the mean (Student's), `None` for a single value."""
+    """Half of the 95% confidence interval of the mean (Student's).
+
+    `None` for two values or fewer: two that happen to be equal would look certain.
+    """
     from scipy.stats import t
 
-    if len(values) < 2:
+    if len(values) < 3:
         return None
     return float(t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
 

@@ -110,8 +110,8 @@ def named(table: str, protocol: Protocol) -> str:
 def notes_on(protocol: Protocol) -> list[str]:
     """What a reader must know to trust the figures."""
     return [
-        "Mean over folds × seeds, in files with its 95% interval; in brackets or after a slash, "
-        "the paper's figure.",
+        "Mean over folds × seeds, in files with its 95% interval from three runs on; in brackets "
+        "or after a slash, the paper's figure.",
         "§ † ‡ ∗: complex-order is significantly better than none, pe, tpe, complex-vanilla "
         "(two-sided Wilcoxon signed-rank over folds × seeds, Holm over the four, p < 0.05); it "
         f"takes {FEWEST_PAIRS} pairs for a test, {FEWEST_PAIRS_OF_FOUR} for four.",
