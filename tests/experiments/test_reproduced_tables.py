@@ -300,7 +300,7 @@ def test_a_best_row_is_best_on_what_all_rows_have():
 def test_the_report_tells_all_of_it(lexicon):
     summary = Summary.of(grid_records(folds=2), PROTOCOL)
     text = report(summary, PROTOCOL, [words_record()], timing_record(), "reproduce/gains.png")
-    assert "](reproduce/gains.png)" in text
+    assert "](reproduce/gains.png)" in text and "above the paper's, in points" in text
     for part in ("Table 2", "Table 3", "Table 4", "Table 7", "Fig. 5", "cell by cell"):
         assert part in text
     assert "| cnn | trec | 0.750 | 0.939 | -0.189 | 1 |" in text
