@@ -28,6 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "matched": {},  # its widths follow from the data; see wordwave.experiments.matched
     "initial-phases": {"phase": True},
     "damping": {"damping": True},
+    "magnitude-scores": {"score": "magnitude"},
     **_SHARING,
     "tied": {"share": "tied"},
     "real": {"share": "real"},
@@ -94,9 +95,10 @@ TABLE4 = (
     ("complex-order", "tied"),
     ("complex-order", "real"),
     ("complex-order", "damping"),
+    ("complex-order", "magnitude-scores"),
     ("tpe", "matched"),
 )
-"""Embedding and variant of its rows; the last four are not in the paper."""
+"""Embedding and variant of its rows; the last five are not in the paper's table."""
 
 
 def table4_cells(dataset: str = "sst2", seeds: int = 1) -> list[Cell]:

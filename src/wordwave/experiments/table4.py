@@ -26,7 +26,8 @@ COUNTS = (
     "Our parameter counts are of one layer for every row. The paper's real row fits one layer and "
     "a vocabulary of 13,941 or 13,942; its complex rows fit that only with two layers, so they "
     "were not of equal depth. Our vocabulary is that of the training texts, and sharing binds the "
-    "feed-forward weights as well as those of attention."
+    "feed-forward weights as well as those of attention. Attention scores are Re(q·k†) in all "
+    "complex rows but “magnitude scores”, which has the paper's |q·k†|."
 )
 
 
