@@ -212,7 +212,7 @@ def test_claims_are_judged_by_their_records(lexicon):
     assert best.verdict == "holds" and "in 24 of 24 cells" in best.evidence[0]
     assert best.basis == "24 of 24"
     most = claims.transformer_gains_most(summary)
-    assert most.basis == "data sets: 6" and "transformer +4.00" in most.evidence[0]
+    assert most.basis == "6 data sets" and "transformer +4.00" in most.evidence[0]
     assert "better in 24 and worse in 0 of 24 cells" in best.evidence[1]
     assert (
         "of the 16 with enough runs for a signed-rank test, significantly better in 16"
@@ -246,8 +246,8 @@ def test_models_are_told_apart_by_their_answers_from_one_run_each():
     ]
     summary = Summary.of(records, PROTOCOL)
     _, none, pe, tpe, _ = claims.beats_all(summary).evidence
-    assert "answers differently, significantly better in 24 and worse in 0 of 24" in none
-    assert "significantly better in 0 and worse in 0 of 24" in tpe and "differently" not in pe
+    assert "answers differently, significantly better in 24 and worse in 0 of the 24" in none
+    assert "significantly better in 0 and worse in 0 of the 24" in tpe and "differently" not in pe
     tests = comparisons_of_table2(summary, PROTOCOL)
     assert [row[6:9] for row in tests.rows if row[1] == "none"] == [[40, 40, 0]] * 24
 

@@ -44,7 +44,7 @@ class PredictOptions:
     """Write to this file, whole or not at all, instead of to the terminal: JSON lines, or as .csv
     or .tsv a table with all columns of FILE and two more, predicted and probability; also .gz."""
     quiet: bool = False
-    """Leave the texts and all but the first probability out."""
+    """Leave out the texts and all probabilities but that of the predicted class."""
 
 
 def predict(args: list[str], prog: str) -> None:

@@ -52,8 +52,8 @@ class ReproduceOptions:
     rows: tuple[Rows, ...] = ("paper", "matched", "anchors")
     """table2: the paper's rows, real baselines of as many parameters, and outside anchors."""
     quick: bool = False
-    """A small version in minutes: 1 fold, 1 seed, few epochs, SST-2 from sentences, no rows of
-    matched size. Kept apart from the others, and marked."""
+    """A small version in half an hour on two cores: 1 fold, 1 seed, few epochs, SST-2 from
+    sentences, no rows of matched size. Kept apart from the others, and marked."""
     search_trials: int = 0
     """Search the settings of each row with so many trials on fold 0's dev part; 0: recipes as they
     are."""

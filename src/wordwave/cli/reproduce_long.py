@@ -31,13 +31,14 @@ class LongOptions:
     """What both tables understand."""
 
     steps: int | None = None
-    """Updates of every row, at equal time of the real one; by default as many as its size has."""
+    """Updates of every row, in table6 at equal time those of the real row; by default as many as
+    its size has."""
     jobs: int = 2
     """Trainings at once, one thread each."""
     out: Path | None = None
     """Folder of records, run folders, the table and the curves; by default results/TABLE."""
     estimate_only: bool = False
-    """Say how long it would take, and stop."""
+    """Say how long it would take, and stop; some steps of each row are measured for it."""
     report_only: bool = False
     """Train nothing; show what is there."""
 

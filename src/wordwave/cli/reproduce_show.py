@@ -32,8 +32,11 @@ def show(
     folder = options.folder
     written: list[Path] = []
     target = options.target
-    if target in ("table2", "table4", "report") and not summary.runs:
-        raise ValueError(f"'{store.path}' holds no such training; leave --report-only out")
+    if target in ("table2", "table3", "table4", "report") and not summary.runs:
+        raise ValueError(
+            f"'{store.path}' holds no training with these settings: give the --search flags it was "
+            "made with, or train with wordwave reproduce table2"
+        )
     if target in ("table7", "fig1", "fig6") and not trained:
         raise ValueError(f"'{words.path}' holds no such training; leave --report-only out")
     if target == "fig5" and timing is None:

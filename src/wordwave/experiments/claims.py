@@ -121,7 +121,7 @@ def transformer_gains_most(summary: Summary) -> Claim:
     shown = ", ".join(f"{encoder} {mean:+.2f}" for encoder, mean in means.items())
     holds = max(means, key=lambda e: means[e]) == "transformer" and means["transformer"] > 0
     line = f"Mean gain over the mean of none, pe and tpe, in points: {shown}."
-    return Claim(says, "holds" if holds else "does not hold", [line], f"data sets: {len(common)}")
+    return Claim(says, "holds" if holds else "does not hold", [line], f"{len(common)} data sets")
 
 
 def beats_equal_size(summary: Summary) -> Claim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
@@ -110,8 +111,8 @@ def named(table: str, protocol: Protocol) -> str:
 def notes_on(protocol: Protocol) -> list[str]:
     """What a reader must know to trust the figures."""
     return [
-        "Mean over folds × seeds, in files with its 95% interval from three runs on; in brackets "
-        "or after a slash, the paper's figure.",
+        "Mean over folds × seeds; in brackets or after a slash, the paper's figure. Files add the "
+        "95% interval from three runs on.",
         "§ † ‡ ∗: complex-order is significantly better than none, pe, tpe, complex-vanilla "
         "(two-sided Wilcoxon signed-rank over folds × seeds, Holm over the four, p < 0.05); it "
         f"takes {FEWEST_PAIRS} pairs for a test, {FEWEST_PAIRS_OF_FOUR} for four.",
@@ -128,9 +129,10 @@ def terms_of(protocol: Protocol) -> list[str]:
         where = f"on {terms.on}, for all data sets" if terms.on else "on each data set's fold 0"
         notes = [
             f"Settings: the best of {terms.trials} trials for each encoder and embedding, pool "
-            f"“{terms.pool}”, by dev accuracy {where}, fixed for all folds and seeds; of what a "
-            "row cannot tell apart it takes what all rows have tried and like best. Rows of as "
-            "many parameters and variants take those of their embedding; anchors have their own."
+            f"“{terms.pool}”, by dev accuracy {where}, fixed for all folds and seeds; where dev "
+            "cannot tell trials apart (one standard error), the one with the best mean over the "
+            "five embeddings. Rows of as many parameters and variants take those of their "
+            "embedding; anchors have their own."
         ]
     if protocol.budget == "quick":
         notes.append(
@@ -194,9 +196,10 @@ def _label(row: Row) -> str:
 
 
 def _column_figure(summary: Summary, row: Row, dataset: str) -> Figure | None:
-    """SST-2 from sentences stands in where there is no run on its phrases."""
+    """SST-2 from sentences stands in where there is no run on its phrases; none is best here."""
     found = _figure(summary, row, dataset)
-    return found or (_figure(summary, row, SENTENCES) if dataset == "sst2" else None)
+    found = found or (_figure(summary, row, SENTENCES) if dataset == "sst2" else None)
+    return found and replace(found, is_best=False)
 
 
 def _figure(summary: Summary, row: Row, dataset: str) -> Figure | None:

@@ -49,6 +49,6 @@ def counted(results: Sequence[Paired], told: Sequence[Told]) -> str:
         lost = sum(t.p < LEVEL and t.lost > t.won for t in told)
         line += (
             f"; by the examples that one run of each answers differently, significantly better in "
-            f"{won} and worse in {lost} of {len(told)}"
+            f"{won} and worse in {lost} of the {len(told)} whose answers were kept"
         )
     return line

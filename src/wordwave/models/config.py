@@ -50,7 +50,8 @@ class ModelConfig:
     feed_forward_dim: int = 128
     """transformer: inner width of the feed-forward layers."""
     score: Literal["magnitude", "real"] = "real"
-    """transformer: how a complex product of query and key becomes a score."""
+    """transformer: how a complex product of query and key becomes a score; the paper writes
+    magnitude, torch's fused attention has the real part."""
     share: Literal["none", "real", "tied"] = "none"
     """How the two parts of complex weights are bound; see wordwave.layers.Sharing."""
     share_frequency: Literal["word", "dim"] | None = None

@@ -31,6 +31,9 @@ from wordwave.training.run import Watch
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
+ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
+"""What may follow the name of vectors in the data home."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -196,10 +199,13 @@ def find_vectors(name: str) -> Path:
     if Path(name).exists():
         return Path(name)
     folder = data_home() / "vectors"
-    for candidate in (folder / name, *sorted(folder.glob(f"{name}*.npy"))):
+    for candidate in (folder / name, *(p for e in ENDINGS for p in sorted(folder.glob(name + e)))):
         if candidate.is_file():
             return candidate
-    raise ValueError(f"vectors must be a file or a name in '{folder}', got {name!r}")
+    raise ValueError(
+        f"vectors must be a file or a name in '{folder}', got {name!r}: put such a file there, or "
+        "name one of your own (--vectors FILE, or vectors: in a recipe)"
+    )
 
 
 def _settled(config: ClassifyConfig, vectors: Vectors | None) -> ClassifyConfig:

@@ -50,11 +50,13 @@ class LmTrainingSettings(TrainingSettings):
     warm_up: float = 0.05
     """Share of the steps over which the learning rate rises."""
     clip: float = 0.5
-    """Longest gradient."""
+    """Longest gradient; a longer one is scaled down."""
     row_sparse: bool = False
     """Of no use here: predictions touch every row."""
     word_dropout: float = 0.0
     """Of no use here: no character is read as another."""
+    random_positions: int = 0
+    """Of no use here: distances within a text are what they are."""
     precision: Precision = "auto"
     """Numbers to multiply with; auto: bf16 where the processor has it, else fp32."""
 

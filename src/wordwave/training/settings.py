@@ -42,7 +42,7 @@ class TrainingSettings:
     """How much of the mean square of gradients is kept in each step, which their sizes are divided
     by; of row-sparse tables it is always 0.999."""
     clip: float = 1.0
-    """Longest gradient."""
+    """Longest gradient; a longer one is scaled down."""
     row_sparse: bool = True
     """Update only those rows of the embedding's tables whose words a batch holds."""
     word_dropout: float = 0.1
