@@ -29,12 +29,17 @@ def tidy(axes: Axes, grid: Literal["y", "both"] = "y") -> None:
 
 
 def saved(figure: Any, path: Path) -> list[Path]:
-    """Write a picture as PNG, and as SVG whose text stays text."""
+    """Write a picture as PNG and as SVG."""
+    return [written(figure, path.with_name(path.name + ending)) for ending in ENDINGS]
+
+
+def written(figure: Any, path: Path) -> Path:
+    """Write a picture; in SVG, text stays text, and the same picture gives the same file."""
     import matplotlib as mpl
 
-    made = [path.with_name(path.name + ending) for ending in ENDINGS]
+    undated = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
+    save = partial(figure.savefig, dpi=160, format=path.suffix[1:], **undated)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({"svg.fonttype": "none"}):
-        for file in made:
-            write_whole(file, partial(figure.savefig, dpi=160, format=file.suffix[1:]))
-    return made
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wordwave"}):
+        write_whole(path, save)
+    return path

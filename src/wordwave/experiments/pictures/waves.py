@@ -10,6 +10,7 @@ import matplotlib as mpl
 import torch
 
 from wordwave import complex as cx
+from wordwave.experiments.pictures.canvas import written
 
 if TYPE_CHECKING:
     from wordwave.embedding import WaveEmbedding
@@ -54,9 +55,7 @@ def draw_waves(
         rows[-1].set_xlabel("position in the sentence")
         rows[-1].set_xticks(range(0, length + 1, 4))
         figure.suptitle("A word is a wave: amplitude is meaning, phase is place", fontsize=12)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=160)
-    return path
+        return written(figure, path)
 
 
 @torch.no_grad()
