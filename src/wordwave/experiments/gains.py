@@ -6,8 +6,7 @@ from pathlib import Path
 from statistics import fmean
 
 from wordwave.experiments import paper
-from wordwave.experiments.pictures.canvas import canvas, saved, tidy
-from wordwave.experiments.pictures.waves import COLOURS
+from wordwave.experiments.pictures.canvas import COLOURS, canvas, saved, tidy
 from wordwave.experiments.summary import Row, Summary
 from wordwave.experiments.table2 import WAVES, judged_columns
 from wordwave.models.config import ENCODERS

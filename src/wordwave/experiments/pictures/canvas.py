@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ENDINGS = (".png", ".svg")
+COLOURS = ("#2a6fdb", "#e0662f", "#2f9e66", "#8e44ad", "#c0392b")
 
 
 def canvas(width: float, height: float) -> Any:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordwave.experiments.epoch_timing import epoch_seconds
-from wordwave.experiments.pictures.canvas import ENDINGS, canvas, saved, tidy
-from wordwave.experiments.pictures.waves import COLOURS
+from wordwave.experiments.pictures.canvas import COLOURS, ENDINGS, canvas, saved, tidy
 from wordwave.experiments.store import Record
 from wordwave.models.config import ENCODERS
 

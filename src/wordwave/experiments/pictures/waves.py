@@ -10,12 +10,10 @@ import matplotlib as mpl
 import torch
 
 from wordwave import complex as cx
-from wordwave.experiments.pictures.canvas import written
+from wordwave.experiments.pictures.canvas import COLOURS, written
 
 if TYPE_CHECKING:
     from wordwave.embedding import WaveEmbedding
-
-COLOURS = ("#2a6fdb", "#e0662f", "#2f9e66", "#8e44ad", "#c0392b")
 
 
 def draw_waves(
