@@ -20,7 +20,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from wordwave.data.splits import Parts, cut_dev
 from wordwave.data.tables import Examples
 from wordwave.models.config import ModelConfig
-from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
+from wordwave.sklearn import WaveClassifier
+from wordwave.sklearn.estimator import OTHER_NAMES
+from wordwave.sklearn.saved import OWN_PARAMETERS
 from wordwave.tasks.classify import prepare, train
 from wordwave.tasks.config import ClassifyConfig, TextSettings
 from wordwave.training.settings import TrainingSettings

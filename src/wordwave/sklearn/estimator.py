@@ -1,30 +1,27 @@
-"""A text classifier with the manners of scikit-learn."""
+"""The estimator: parameters in, a trained classifier out."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from reprlib import repr as clipped
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from wordwave import __version__
 from wordwave.data.splits import DEV_SHARE, Parts, stratified_split
 from wordwave.data.tables import Examples
-from wordwave.files import write_text
 from wordwave.models.config import ModelConfig
 from wordwave.plain import from_plain
+from wordwave.sklearn.inputs import classes_in, name_of, plain, texts_in
+from wordwave.sklearn.saved import OWN_PARAMETERS, read_estimator, write_estimator
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.classify import prepare
 from wordwave.tasks.config import IN_MEMORY, ClassifyConfig, DataSettings, TextSettings
@@ -34,11 +31,8 @@ from wordwave.training.task import Epoch
 
 C = TypeVar("C")
 
-ESTIMATOR_FILE = "estimator.json"
 OTHER_NAMES = {"score": "attention_score", "seed": "random_state"}
 """Settings that are called otherwise here: an estimator's `score` is a method."""
-OWN_PARAMETERS = ("dev_share", "n_threads", "verbose")
-"""Those that are no setting of `wordwave train classify`."""
 
 
 class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -187,17 +181,9 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder that `load` reads, and `wordwave predict` too."""
         check_is_fitted(self, "classifier_")
-        own = {name: _plain(getattr(self, name)) for name in OWN_PARAMETERS}
-        kind = self.classes_.dtype
-        told = {
-            "version": __version__,
-            "parameters": own,
-            "label_type": "str" if kind.kind == "U" else kind.name,
-            "classes": self.classes_.tolist(),
-        }
+        own = {name: plain(getattr(self, name)) for name in OWN_PARAMETERS}
         self.classifier_.save(Path(folder))
-        text = json.dumps(told, ensure_ascii=False, indent=2)
-        write_text(Path(folder) / ESTIMATOR_FILE, text + "\n")
+        write_estimator(Path(folder), own, self.classes_)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> WaveClassifier:
@@ -206,19 +192,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Its parameters are those it was trained with.
         """
         classifier = TextClassifier.load(Path(folder))
-        file = Path(folder) / ESTIMATOR_FILE
-        own: dict[str, Any] = {}
-        classes = np.array(classifier.labels)
-        if file.exists():
-            try:
-                own, classes = _estimator_from(json.loads(file.read_text(encoding="utf-8")))
-            except (ValueError, KeyError, TypeError, OverflowError) as problem:
-                raise ValueError(f"'{file}' is not of an estimator: {problem}") from None
-            if sorted(map(name_of, classes.tolist())) != sorted(classifier.labels):
-                raise ValueError(
-                    f"'{file}' must have the classes of vocab.json beside it, "
-                    f"{clipped(classifier.labels)}, got {clipped(classes.tolist())}"
-                )
+        own, classes = read_estimator(Path(folder), classifier.labels)
         config = classifier.config
         settings = {
             OTHER_NAMES.get(field.name, field.name): getattr(part, field.name)
@@ -237,7 +211,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _config(self) -> ClassifyConfig:
         """The settings that the parameters say, checked."""
-        given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        given = {name: plain(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(given["random_state"], int):
             given["random_state"] = int(check_random_state(self.random_state).randint(2**31))
 
@@ -278,74 +252,6 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         column = {name: i for i, name in enumerate(self.classifier_.labels)}
         order = [column[name_of(label)] for label in self.classes_.tolist()]
         return logits[:, order].double()
-
-
-def texts_in(X: Any) -> list[str]:
-    """The texts of a list, array or series, which must be nothing else."""
-    if isinstance(X, (str, bytes)):
-        raise ValueError(f"X must be a list of texts, got the one text {clipped(X)}")
-    array = np.asarray(X, dtype=object)
-    if array.ndim != 1:
-        got = f"the shape {array.shape}" if array.ndim else type(X).__name__
-        raise ValueError(f"X must be a list, array or series of texts, one for each row, got {got}")
-    if not len(array):
-        raise ValueError("X must hold at least one text, got none")
-    texts: list[str] = array.tolist()
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"X must hold texts only, got {clipped(text)} at {i}")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"X must hold whole characters, got {clipped(text)} at {i}") from None
-    return texts
-
-
-def classes_in(y: Any) -> tuple[np.ndarray[Any, Any], list[int]]:
-    """The different labels, sorted, and the number of each row's label among them."""
-    if y is None:
-        raise ValueError("WaveClassifier requires y to be passed, but the target y is None")
-    _of_one_kind(y if isinstance(y, (list, tuple)) else [])
-    labels = column_or_1d(y, warn=True)
-    _of_one_kind(labels.tolist() if labels.dtype == object else [])
-    check_classification_targets(labels)
-    if labels.dtype.kind not in "biufUO":
-        raise ValueError(f"y must hold strings, numbers or truth values, got {labels.dtype}")
-    classes, numbers = np.unique(labels, return_inverse=True)
-    return classes, numbers.tolist()
-
-
-def _of_one_kind(labels: Any) -> None:
-    """Refuse what numpy would turn into strings: a missing label among names."""
-    strings = [isinstance(label, str) for label in labels]
-    if any(strings) and not all(strings):
-        i = strings.index(False)
-        raise ValueError(f"y must hold strings only or none, got {clipped(labels[i])} at {i}")
-
-
-def name_of(label: Any) -> str:
-    """A label as the name of a class: numbers and truth values as JSON spells them."""
-    return label if isinstance(label, str) else json.dumps(label)
-
-
-def _estimator_from(told: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    """The parameters and classes in what `save` wrote."""
-    own, kind, classes = (told[key] for key in ("parameters", "label_type", "classes"))
-    if not isinstance(own, dict) or not set(own) <= set(OWN_PARAMETERS):
-        raise ValueError(f"parameters must be among {OWN_PARAMETERS}, got {clipped(own)}")
-    if not isinstance(kind, str) or np.dtype(kind).kind not in "biufUO":
-        raise ValueError(f"label_type must be of strings or numbers, got {clipped(kind)}")
-    array = np.array(classes, dtype=kind)
-    if array.ndim != 1 or array.tolist() != classes:
-        raise ValueError(f"classes must be a list of {kind}, got {clipped(classes)}")
-    return own, np.unique(array)
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as Python has it; a search may give numpy's numbers."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 @contextmanager
