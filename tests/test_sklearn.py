@@ -23,8 +23,9 @@ from wordwave.models.config import ModelConfig
 from wordwave.sklearn import WaveClassifier
 from wordwave.sklearn.estimator import OTHER_NAMES
 from wordwave.sklearn.saved import OWN_PARAMETERS
-from wordwave.tasks.classify import prepare, train
+from wordwave.tasks.classify import prepare
 from wordwave.tasks.config import ClassifyConfig, TextSettings
+from wordwave.tasks.prepared import train
 from wordwave.training.settings import TrainingSettings
 
 SMALL = {"dim": 8, "hidden_dim": 8, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
@@ -308,7 +309,7 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     )
     examples = Examples(TEXTS, [f"praise {i}" for i in PRAISE])
     prepared = prepare(config, Parts(*cut_dev(examples), None))
-    train(config, prepared, tmp_path)
+    train(prepared, tmp_path)
     model = WaveClassifier.load(tmp_path)
     assert model.predict(TEXTS).tolist() == prepared.classifier.predict(TEXTS)
     assert model.classes_.tolist() == ["praise 0", "praise 1"]

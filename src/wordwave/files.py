@@ -19,7 +19,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     link; a device or a pipe, which has nothing to keep, is written at once.
     """
     is_device = path.exists() and not (path.is_file() or path.is_dir())
-    told, path = path, path if is_device else path.resolve()
+    named, path = path, path if is_device else path.resolve()
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         if is_device:
@@ -38,7 +38,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         reason = _os_reason(problem, (new, path, *path.parents))
         if reason is None:
             raise
-        raise OSError(f"'{told}' cannot be written: {reason}") from problem
+        raise OSError(f"'{named}' cannot be written: {reason}") from problem
     finally:
         with suppress(OSError):
             new.unlink()

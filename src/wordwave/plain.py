@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, fields, is_dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from wordwave.names import suggestion
 
 C = TypeVar("C")
 
@@ -35,9 +36,8 @@ def from_plain(kind: type[C], given: Any, *, where: str = "config") -> C:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            near = get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise ValueError(f"{where} has an unknown key {name!r}; {hint}")
+            hint = suggestion(name, known) or f"; known: {', '.join(known)}"
+            raise ValueError(f"{where} has an unknown key {name!r}{hint}")
         if is_dataclass(hints[name]):
             value = from_plain(hints[name], value, where=f"{where}: {name}")
         value = _typed(value, hints[name])

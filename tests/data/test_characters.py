@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from wordwave.data import corpora
 from wordwave.data.characters import CHUNK, Alphabet, read_text, text_of
-from wordwave.data.corpora import CORPORA, Corpus, load_text, prepare_corpus, split
+from wordwave.data.corpora import CORPORA, Corpus, TextParts, load_text, prepare_corpus, split
 
 GERMAN = "Größe, schön ☂ 𝄞\n" * 40
+
+
+def lengths(parts: TextParts) -> list[int]:
+    return [len(parts.train), len(parts.valid), len(parts.test)]
 
 
 def content(text):
@@ -99,16 +103,17 @@ def test_a_broken_alphabet_is_refused(told):
 
 def test_parts_follow_each_other_and_miss_nothing():
     text = text_of("".join(chr(97 + i % 26) for i in range(1003)), "text")
-    parts = split(text, (90, 5, 5))
-    assert [len(p) for p in parts] == [902, 50, 51]
-    assert "".join(map(content, parts)) == content(text)
+    parts = split(text, "char")
+    assert lengths(parts) == [902, 50, 51]
+    whole = (parts.train, parts.valid, parts.test)
+    assert "".join(map(content, whole)) == content(text)
     with pytest.raises(ValueError, match=r"at least 40 characters, .* got 39"):
-        split(text_of("x" * 39, "text"), (90, 5, 5))
+        split(text_of("x" * 39, "text"), "char")
 
 
 def test_the_built_in_text_needs_no_file():
-    parts, unit = load_text("python-help")
-    assert unit == "char" and len(parts.train) > 200_000
+    parts = load_text("python-help")
+    assert parts.unit == "char" and len(parts.train) > 200_000
     assert "statement" in content(parts.train)
 
 
@@ -147,8 +152,8 @@ def test_a_corpus_is_downloaded_checked_and_split(small_corpus, tmp_path):
     corpus, whole, _ = small_corpus
     assert prepare_corpus(corpus) == [tmp_path / "text8" / "text8"]
     assert prepare_corpus(corpus) == [] and corpora.corpus_state(corpus) == "ok"
-    parts, unit = load_text("text8")
-    assert [len(p) for p in parts] == [1800, 100, 100] and unit == "char"
+    parts = load_text("text8")
+    assert lengths(parts) == [1800, 100, 100] and parts.unit == "char"
     assert content(parts.test).encode() == whole[1900:]
 
 
@@ -169,8 +174,8 @@ def test_the_shared_beginning_of_text8_is_checked_and_has_a_split_of_its_own(
     (tmp_path / "text8").mkdir()
     path = tmp_path / "text8" / corpora.FIRST_69M
     path.write_bytes(lzma.compress(whole[:1500]))
-    parts, _ = load_text("text8")
-    assert [len(p) for p in parts] == [1304, 87, 109]  # 60 : 4 : 5
+    parts = load_text("text8")
+    assert lengths(parts) == [1304, 87, 109]  # 60 : 4 : 5
     path.write_bytes(lzma.compress(whole[1:1501]))
     with pytest.raises(ValueError, match="must have the sha256"):
         load_text("text8")

@@ -9,8 +9,9 @@ from wordwave.data.splits import Parts
 from wordwave.data.tables import Examples
 from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, ModelConfig
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.classify import prepare, train
+from wordwave.tasks.classify import prepare
 from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
+from wordwave.tasks.prepared import train
 from wordwave.training.settings import TrainingSettings
 
 TEXTS = ["a fine film", "a dull film", "fine plot and fine words", "how very dull", "fine"] * 6
@@ -44,7 +45,7 @@ def config(vectors=None, **model):
 def test_a_loaded_run_says_what_the_trained_one_says(tmp_path, vectors, encoder, embedding):
     settings = config(vectors, encoder=encoder, embedding=embedding)
     prepared = prepare(settings, parts())
-    result = train(settings, prepared, tmp_path / "run")
+    result = train(prepared, tmp_path / "run")
     loaded = TextClassifier.load(tmp_path / "run")
     texts = [*TEXTS[:5], "an unknown word", "zebra fine"]
     torch.testing.assert_close(loaded.logits(texts), prepared.classifier.logits(texts))
@@ -103,12 +104,12 @@ def test_other_examples_do_not_go_on_with_a_run_and_leave_it_as_it_was(tmp_path)
 
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(settings, prepare(settings, parts()), folder, save_every=0, watch=_after(3, stop))
+        train(prepare(settings, parts()), folder, save_every=0, watch=_after(3, stop))
     words = (folder / "vocab.json").read_text()
     with pytest.raises(ValueError, match="it has learnt from other examples"):
-        train(settings, prepare(settings, parts(25)), folder)
+        train(prepare(settings, parts(25)), folder)
     assert (folder / "vocab.json").read_text() == words
-    assert train(settings, prepare(settings, parts()), folder)["epochs"] == 2
+    assert train(prepare(settings, parts()), folder)["epochs"] == 2
 
 
 def _after(n, act):

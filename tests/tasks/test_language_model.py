@@ -8,12 +8,14 @@ import torch
 import torch.nn.functional as F
 
 from wordwave.data.characters import Alphabet, text_of
+from wordwave.data.corpora import load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.xl_config import XLConfig
 from wordwave.tasks.bits import bits_of
-from wordwave.tasks.language_model import evaluate_language_model, prepare, train
+from wordwave.tasks.language_model import evaluate_language_model, prepare
 from wordwave.tasks.lm_config import LmConfig, LmDataSettings, LmTrainingSettings
+from wordwave.tasks.prepared import train
 from wordwave.tasks.sampling import Sampling, draw
 from wordwave.tasks.streams import Segments, StreamTask
 from wordwave.tasks.writer import Writer
@@ -48,6 +50,10 @@ def a_writer(oracle, config, text=WORDS):
     alphabet = Alphabet.of(text_of(text, "text"), "char")
     model = oracle.randomise(TransformerXL(config, len(alphabet)), 0.4).eval()
     return Writer(model, alphabet, LmConfig(model=config))
+
+
+def prepared(config):
+    return prepare(config, load_text(config.data.data, config.data.unit))
 
 
 def test_bits_do_not_depend_on_how_the_text_is_cut(oracle, config):
@@ -165,8 +171,8 @@ def test_going_on_ends_with_the_weights_of_never_having_stopped(config, stop_aft
     )
 
     def begun():
-        prepared = prepare(settings)
-        return Training(prepared.writer.model, prepared.task, settings.training)
+        ready = prepared(settings)
+        return Training(ready.writer.model, ready.task, settings.training)
 
     whole, first = begun(), begun()
     list(whole.run())
@@ -193,7 +199,7 @@ def test_a_periodic_text_is_learnt_in_seconds(kind, tmp_path):
     )
     config = LmConfig(LmDataSettings(data=str(path)), model, training)
     folder = tmp_path / "run"
-    result = train(config, prepare(config), folder)
+    result = train(prepared(config), folder)
     assert result["test_bpc"] < 0.1
     writer = Writer.load(folder)
     prompt = "abcaabdc " * 3 + "abca"
@@ -211,7 +217,7 @@ def test_bytes_are_learnt_as_characters_are(tmp_path):
     path.write_bytes(b"\x00\xff\xfe" * 300)
     training = LmTrainingSettings(max_steps=60, judge_every=60, batch_size=4, learning_rate=0.01)
     config = LmConfig(LmDataSettings(data=str(path), unit="byte"), KINDS["waves"], training)
-    assert train(config, prepare(config), tmp_path / "run")["test_bpc"] < 0.5
+    assert train(prepared(config), tmp_path / "run")["test_bpc"] < 0.5
 
 
 def test_too_short_a_text_and_settings_without_meaning_are_refused(tmp_path):
@@ -219,7 +225,7 @@ def test_too_short_a_text_and_settings_without_meaning_are_refused(tmp_path):
     path.write_text("x" * 100)
     config = LmConfig(LmDataSettings(data=str(path)), REAL, replace(QUICK, batch_size=200))
     with pytest.raises(ValueError, match="more than batch_size=200 characters, got 90"):
-        train(config, prepare(config), tmp_path / "run")
+        train(prepared(config), tmp_path / "run")
     with pytest.raises(ValueError, match="word_dropout has no meaning for language models"):
         LmTrainingSettings(word_dropout=0.1)
 

@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from wordwave.data.parallel_text import Pairs, ParallelParts
 from wordwave.models.translation_config import TranslationModelConfig
 from wordwave.tasks.pair_task import PairTask
-from wordwave.tasks.translate import evaluate, prepare, train
+from wordwave.tasks.prepared import train
+from wordwave.tasks.translate import evaluate, prepare
 from wordwave.tasks.translate_config import (
     ParallelSettings,
     PieceSettings,
@@ -65,7 +66,7 @@ def learnt(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "mirror"
     settings = config()
     prepared = prepare(settings, PARTS)
-    return folder, prepared, train(settings, prepared, folder)
+    return folder, prepared, train(prepared, folder)
 
 
 def test_waves_learn_to_turn_sentences_round(learnt):
@@ -121,9 +122,9 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(learnt, tmp_path, sto
 
     settings = config()
     with pytest.raises(Stopped):
-        train(settings, prepare(settings, PARTS), tmp_path, watch=stop)
+        train(prepare(settings, PARTS), tmp_path, watch=stop)
     assert (tmp_path / "state" / "state.safetensors").exists()
-    again = train(settings, prepare(settings, PARTS), tmp_path)
+    again = train(prepare(settings, PARTS), tmp_path)
     one, other = (load_file(folder / "model.safetensors") for folder in (learnt[0], tmp_path))
     assert all(one[name].equal(other[name]) for name in one)
     assert again["test"] == learnt[2]["test"] and again["averaged"] == learnt[2]["averaged"]

@@ -122,12 +122,6 @@ def test_the_next_figure_decides_between_looks_that_tie_and_patience_does_not_co
     assert training.progress.best_epoch == 5 and training.progress.best_score == 0.7
 
 
-def test_a_state_that_knows_only_the_first_figure_keeps_its_best_weights():
-    training = begun(QUICK, n=200, dev=examples(50, seed=3))
-    training.progress.best_score = 2.0  # as an earlier version saved it, and out of reach
-    assert not any(r.is_best for r in training.run() if isinstance(r, Epoch))
-
-
 def test_batches_add_up_to_one_step_as_if_they_were_one():
     plain = replace(QUICK, epochs=2, batch_size=64, word_dropout=0.0, row_sparse=False)
     config = {"n": 500, "dropout": 0.0}

@@ -35,8 +35,8 @@ def lm(args: list[str], prog: str) -> None:
         config,
         options.out or default_folder(config),
         task=task,
-        load=lambda: load_text(config.data.data, config.data.unit)[0],
-        prepare=lambda _: task.prepare(config),
+        load=lambda: load_text(config.data.data, config.data.unit),
+        prepare=lambda parts: task.prepare(config, parts),
         bar=character_bar,
         show=show_result,
     )

@@ -91,7 +91,7 @@ def carry_out(
     """Train in a run folder to the end, and show what came out of it.
 
     Args:
-        task: the module of the task, with `check_same_run` and `train`.
+        task: the module of the task, with `check_same_run`.
         load: gives the examples, which have a fingerprint.
         prepare: makes of them what `train` wants.
         bar: shows progress.
@@ -100,6 +100,7 @@ def carry_out(
     import torch
     from rich.console import Console
 
+    from wordwave.tasks.prepared import train
     from wordwave.tasks.run_folder import finished
     from wordwave.training.loop import make_accelerator
     from wordwave.training.run import Stopped
@@ -121,8 +122,7 @@ def carry_out(
         console.print(f"Going on in {folder}.", **AS_IT_IS)
     try:
         with bar(console) as watch:
-            result = task.train(
-                config,
+            result = train(
                 prepared,
                 folder,
                 accelerator=accelerator,

@@ -6,9 +6,10 @@ them into `label<TAB>text` files, whose checksums stand below.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Literal
+
+from wordwave.names import unknown
 
 Role = Literal["all", "train", "dev", "test", "sentences"]
 
@@ -240,6 +241,4 @@ def dataset_named(name: str) -> DataSet:
     """The data set of that name; a wrong name lists them all."""
     if name in CATALOGUE:
         return CATALOGUE[name]
-    near = difflib.get_close_matches(name, CATALOGUE, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"data set must be one of {', '.join(CATALOGUE)}, got {name!r}{hint}")
+    raise unknown("data set", name, CATALOGUE)

@@ -176,11 +176,11 @@ class Alphabet:
         return {"unit": self.unit, "characters": self.characters}
 
     @classmethod
-    def from_dict(cls, told: object) -> Alphabet:
+    def from_dict(cls, saved: object) -> Alphabet:
         """The alphabet that `to_dict` wrote."""
-        if not isinstance(told, Mapping) or not isinstance(told.get("characters"), str):
-            raise ValueError(f"an alphabet is {{'unit', 'characters'}}, got {str(told)[:60]}")
-        return cls(told.get("unit"), told["characters"])  # type: ignore[arg-type]
+        if not isinstance(saved, Mapping) or not isinstance(saved.get("characters"), str):
+            raise ValueError(f"an alphabet is {{'unit', 'characters'}}, got {str(saved)[:60]}")
+        return cls(saved.get("unit"), saved["characters"])  # type: ignore[arg-type]
 
 
 class Decoder:

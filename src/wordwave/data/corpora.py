@@ -6,15 +6,15 @@ import hashlib
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from wordwave.data.catalogue import Source
 from wordwave.data.characters import CHUNK, Text, Unit, read_text, text_of
 from wordwave.data.home import data_home
 from wordwave.data.prepare import fetch
 from wordwave.files import write_whole
+from wordwave.names import suggestion
 
 BUILT_IN = "python-help"
 """The help on Python's topics that comes with Python: about 460,000 characters of English."""
@@ -66,32 +66,32 @@ CORPORA = {
 FIRST_69M = "text8.first69M.xz"
 
 
-class TextParts(NamedTuple):
+@dataclass(frozen=True)
+class TextParts:
     """What is learnt from, what selects, and what is scored once."""
 
     train: Text
     valid: Text
     test: Text
+    unit: Unit
+    """What they are read in."""
 
     def fingerprint(self) -> str:
         """Differs where sizes or samples differ: a text may be too large to read it all."""
         digest = hashlib.sha256()
-        for part in self:
+        for part in (self.train, self.valid, self.test):
             digest.update(f"{len(part)}:".encode())
             for start in range(0, len(part), max(len(part) // SAMPLES, 1)):
                 digest.update(part.symbols[start : start + SAMPLE].tobytes())
         return digest.hexdigest()[:16]
 
 
-def load_text(data: str, unit: Unit | None = None) -> tuple[TextParts, Unit]:
-    """A corpus by name or a file, cut into parts, and the unit it is read in.
+def load_text(data: str, unit: Unit | None = None) -> TextParts:
+    """A corpus by name or a file, cut into parts.
 
     text8 and enwik8: 90, 5 and 5 million symbols; of the first 69 million of text8 60, 4 and 5; of
     any other text 90, 5 and 5 hundredths.
     """
-    if data == BUILT_IN:
-        unit = unit or "char"
-        return split(text_of(python_help(), BUILT_IN, unit), (90, 5, 5)), unit
     if data in CORPORA:
         corpus = CORPORA[data]
         unit = unit or corpus.unit
@@ -99,16 +99,18 @@ def load_text(data: str, unit: Unit | None = None) -> tuple[TextParts, Unit]:
         text = read_text(path, unit)
         if path.name == FIRST_69M:
             _check_prefix(corpus, text, path)
-            return split(text, (60, 4, 5)), unit
-        return split(text, (90, 5, 5)), unit
-    near = get_close_matches(data, [BUILT_IN, *CORPORA], n=1)
-    if near and not Path(data).exists():
-        raise ValueError(f"there is no corpus or file {data!r}; did you mean {near[0]!r}?")
+            return split(text, unit, (60, 4, 5))
+        return split(text, unit)
     unit = unit or "char"
-    return split(read_text(Path(data), unit), (90, 5, 5)), unit
+    if data == BUILT_IN:
+        return split(text_of(python_help(), BUILT_IN, unit), unit)
+    hint = suggestion(data, [BUILT_IN, *CORPORA])
+    if hint and not Path(data).exists():
+        raise ValueError(f"there is no corpus or file {data!r}{hint}")
+    return split(read_text(Path(data), unit), unit)
 
 
-def split(text: Text, shares: tuple[int, int, int]) -> TextParts:
+def split(text: Text, unit: Unit, shares: tuple[int, int, int] = (90, 5, 5)) -> TextParts:
     """Cut a text into three parts, one after the other."""
     if len(text) < SHORTEST:
         raise ValueError(
@@ -118,12 +120,11 @@ def split(text: Text, shares: tuple[int, int, int]) -> TextParts:
     ends = [len(text) * sum(shares[: i + 1]) // sum(shares) for i in range(3)]
     starts = [0, *ends[:2]]
     names = ("training", "valid", "test")
-    return TextParts(
-        *(
-            text.part(start, end, f"the {part} part of {text.name}")
-            for start, end, part in zip(starts, ends, names, strict=True)
-        )
+    train, valid, test = (
+        text.part(start, end, f"the {part} part of {text.name}")
+        for start, end, part in zip(starts, ends, names, strict=True)
     )
+    return TextParts(train, valid, test, unit)
 
 
 def corpus_file(corpus: Corpus, home: Path | None = None) -> Path:

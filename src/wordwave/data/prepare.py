@@ -28,7 +28,7 @@ MIRROR = "WORDWAVE_MIRROR"
 Progress = Callable[[str, int, "int | None"], None]
 """Called with a file's name, the bytes that are here, and those of the whole file if known."""
 
-# Many times the largest file of the catalogue: what goes on beyond is not that file.
+# More than the largest file of all catalogues: what goes on beyond is not that file.
 _LARGEST = 1 << 26
 _CHUNK = 1 << 16
 _TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two reads

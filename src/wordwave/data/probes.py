@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from torch import Tensor
 from wordwave.data import pairs, sequences
 from wordwave.data.pairs import PAIR_TASKS
 from wordwave.data.sequences import BLANK, SEQUENCE_TASKS
+from wordwave.names import unknown
 
 PADDING, UNKNOWN = "<pad>", "<unk>"
 NO_TARGET = -100
@@ -100,9 +100,7 @@ def probe(name: str, text: Path | None = None) -> Probe:
         pair = PAIR_TASKS[name]
         return Probe(name, [PADDING, UNKNOWN, *_words_of(name)], 2, pair, pair, _marked(name))
     known = [*PAIR_TASKS, TEXT_TASK, *SEQUENCE_TASKS]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"task must be one of {', '.join(known)}, got {name!r}{hint}")
+    raise unknown("task", name, known)
 
 
 def read_sentences(path: Path) -> list[list[str]]:

@@ -7,7 +7,6 @@ text. Whatever is wrong with a file is one line that names the file, the line an
 from __future__ import annotations
 
 import csv
-import difflib
 import gzip
 import json
 import re
@@ -17,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from reprlib import repr as clipped
 from typing import IO, Any, Literal, cast, get_args
+
+from wordwave.names import suggestion
 
 Form = Literal["txt", "csv", "tsv", "jsonl"]
 Row = tuple[int, dict[str, Any]]
@@ -192,8 +193,7 @@ def _no_column(column: str, columns: list[str]) -> str:
         return f"column {column!r} must be there once, got it {columns.count(column)} times"
     if len(columns) == 1 and ";" in columns[0]:
         return f"there is no column {column!r}: cells must be parted by commas, not by semicolons"
-    near = difflib.get_close_matches(column, columns, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = suggestion(column, columns, cutoff=0.5)
     shown = ", ".join(clipped(name) for name in columns[:20])
     more = ", …" if len(columns) > 20 else ""
     return f"there is no column {column!r}, only {shown}{more}{hint}"

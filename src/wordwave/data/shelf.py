@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from wordwave.data.parallel_catalogue import (
     prepare_parallel,
 )
 from wordwave.data.prepare import Progress
+from wordwave.names import unknown
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,7 @@ def item_named(name: str) -> Item:
     """One thing; an unknown name suggests the nearest."""
     items = shelf()
     if name not in items:
-        near = get_close_matches(name, items, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"data set must be one of {', '.join(items)}, got {name!r}{hint}")
+        raise unknown("data set", name, items)
     return items[name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from wordwave.embedding.positional import (
     WordEmbedding,
 )
 from wordwave.embedding.wave import WaveEmbedding
+from wordwave.names import unknown
 
 EMBEDDINGS: dict[str, Callable[..., nn.Module]] = {
     "none": WordEmbedding,
@@ -33,9 +33,7 @@ def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> nn.
     how wide it is.
     """
     if kind not in EMBEDDINGS:
-        near = difflib.get_close_matches(str(kind), EMBEDDINGS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"kind must be one of {', '.join(EMBEDDINGS)}, got {kind!r}{hint}")
+        raise unknown("kind", kind, EMBEDDINGS)
     return EMBEDDINGS[kind](vocab_size, dim, **options)
 
 

@@ -29,7 +29,7 @@ def unpacked(digits: str, n: int) -> list[bool]:
 
 
 @dataclass(frozen=True)
-class Told:
+class McNemar:
     """Two models on the same examples."""
 
     n: int
@@ -42,7 +42,7 @@ class Told:
     """Two-sided, of as uneven a split by chance (McNemar's exact test), Holm-corrected."""
 
 
-def told_apart(ours: Answers, rivals: Mapping[Name, Answers]) -> dict[Name, Told]:
+def mcnemar(ours: Answers, rivals: Mapping[Name, Answers]) -> dict[Name, McNemar]:
     """Against each rival that has answers, with Holm's correction over these.
 
     Of each fold counts the first seed whose answers all of them have kept: no example counts
@@ -53,9 +53,9 @@ def told_apart(ours: Answers, rivals: Mapping[Name, Answers]) -> dict[Name, Told
     runs = list({fold: (fold, seed) for fold, seed in reversed(common)}.values())
     if not runs:
         return {}
-    found = {name: _told(ours, theirs, runs) for name, theirs in there.items()}
-    p = holm({name: told.p for name, told in found.items()})
-    return {name: replace(told, p=p[name]) for name, told in found.items()}
+    found = {name: _compared(ours, theirs, runs) for name, theirs in there.items()}
+    p = holm({name: test.p for name, test in found.items()})
+    return {name: replace(test, p=p[name]) for name, test in found.items()}
 
 
 def _alike(ours: Answers, theirs: Answers, run: tuple[int, int]) -> bool:
@@ -63,10 +63,10 @@ def _alike(ours: Answers, theirs: Answers, run: tuple[int, int]) -> bool:
     return run in theirs and len(ours[run]) == len(theirs[run])
 
 
-def _told(ours: Answers, theirs: Answers, runs: Sequence[tuple[int, int]]) -> Told:
+def _compared(ours: Answers, theirs: Answers, runs: Sequence[tuple[int, int]]) -> McNemar:
     pairs = [pair for run in runs for pair in zip(ours[run], theirs[run], strict=True)]
     won, lost = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
-    return Told(len(pairs), won, lost, sign_test(won, lost))
+    return McNemar(len(pairs), won, lost, sign_test(won, lost))
 
 
 def sign_test(won: int, lost: int) -> float:

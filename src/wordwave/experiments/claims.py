@@ -7,7 +7,7 @@ from statistics import fmean
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
-from wordwave.experiments.answers import Told, told_apart
+from wordwave.experiments.answers import McNemar, mcnemar
 from wordwave.experiments.gains import gains
 from wordwave.experiments.significance import (
     MARKS,
@@ -15,7 +15,7 @@ from wordwave.experiments.significance import (
     compared,
 )
 from wordwave.experiments.summary import Row, Summary
-from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns, told_from_rivals
+from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns, mcnemar_of_rivals
 from wordwave.experiments.verdicts import Claim, counted, judged
 from wordwave.models.config import ENCODERS, IN_ATTENTION
 
@@ -35,7 +35,7 @@ def beats_all(summary: Summary) -> Claim:
     says = "Complex-order embeddings outperform all other variations at all times (Table 2)."
     evidence, best_in, complete = [], 0, 0
     results = {place: against_rivals(summary, *place) for place in places(summary)}
-    told = {place: told_from_rivals(summary, *place) for place in places(summary)}
+    tests = {place: mcnemar_of_rivals(summary, *place) for place in places(summary)}
     for found in results.values():
         complete += len(found) == len(MARKS)
         best_in += len(found) == len(MARKS) and all(r.difference > 0 for r in found.values())
@@ -45,7 +45,7 @@ def beats_all(summary: Summary) -> Claim:
     over_cells = compared(*_cell_means(summary))
     for kind in MARKS:
         own = [found[kind] for found in results.values() if kind in found]
-        by_example = [found[kind] for found in told.values() if kind in found]
+        by_example = [found[kind] for found in tests.values() if kind in found]
         line = f"Against {kind}: {counted(own, by_example)}"
         if kind in over_cells:
             r = over_cells[kind]
@@ -138,19 +138,21 @@ def beats_later_encodings(summary: Summary) -> Claim:
 
 def _against(summary: Summary, says: str, kinds: Sequence[str], variant: str) -> Claim:
     found: dict[str, list[Paired]] = {}
-    told: dict[str, list[Told]] = {}
+    by_example: dict[str, list[McNemar]] = {}
     for encoder, dataset in places(summary):
         ours, rivals = (encoder, WAVES, "paper"), {kind: (encoder, kind, variant) for kind in kinds}
         scores = {kind: summary.scores(row, dataset) for kind, row in rivals.items()}
         for kind, result in compared(summary.scores(ours, dataset), scores).items():
             found.setdefault(kind, []).append(result)
         answers = {kind: summary.answers(row, dataset) for kind, row in rivals.items()}
-        for kind, own in told_apart(summary.answers(ours, dataset), answers).items():
-            told.setdefault(kind, []).append(own)
+        for kind, own in mcnemar(summary.answers(ours, dataset), answers).items():
+            by_example.setdefault(kind, []).append(own)
     if not found:
         return Claim(says, "not measured")
     results = [r for own in found.values() for r in own]
-    evidence = [f"Against {kind}: {counted(r, told.get(kind, []))}." for kind, r in found.items()]
+    evidence = [
+        f"Against {kind}: {counted(r, by_example.get(kind, []))}." for kind, r in found.items()
+    ]
     return judged(says, sum(r.difference > 0 for r in results), len(results), evidence)
 
 

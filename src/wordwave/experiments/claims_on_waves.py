@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from wordwave.experiments import paper
-from wordwave.experiments.answers import told_apart
+from wordwave.experiments.answers import mcnemar
 from wordwave.experiments.epoch_timing import epoch_seconds
 from wordwave.experiments.sensitive_words import Sensitivity
 from wordwave.experiments.significance import LEVEL
@@ -30,7 +30,7 @@ def sharing_costs_little(summary: Summary) -> Claim:
     dataset, whole = dataset_of(summary), ("transformer", WAVES, "paper")
     rows: list[Row] = [("transformer", *row) for row in paper.ablation()]
     others = {row: summary.answers(row, dataset) for row in rows if row != whole}
-    told = told_apart(summary.answers(whole, dataset), others)
+    by_example = mcnemar(summary.answers(whole, dataset), others)
     gaps: dict[tuple[str, str], float] = {}
     evidence = []
     for row in others:
@@ -40,7 +40,7 @@ def sharing_costs_little(summary: Summary) -> Claim:
             continue
         gaps[embedding, variant] = means[0] - means[1]
         printed = paper.ablation()[embedding, variant][0] - paper.ablation()[WAVES, "paper"][0]
-        p = f", p {told[row].p:.2g}" if row in told else ""
+        p = f", p {by_example[row].p:.2g}" if row in by_example else ""
         evidence.append(
             f"{embedding}, {variant}: {means[0] - means[1]:+.3f}{p}; the paper {printed:+.3f}."
         )
@@ -53,12 +53,12 @@ def sharing_costs_little(summary: Summary) -> Claim:
     in_order = bool(sharing) and None not in (phases, nowhere)
     if in_order:
         in_order = fmean(sharing) > phases > nowhere  # type: ignore[operator]
-    surely = sum(t.p < LEVEL for t in told.values())
+    surely = sum(t.p < LEVEL for t in by_example.values())
     evidence[:0] = [
         f"Below complex-order, as in the paper: {below} of {len(gaps)} rows.",
         f"In the paper's order: {'yes' if in_order else 'no'}.",
         f"On {dataset}; told apart from complex-order by the test sentences that one run of each "
-        f"answers differently: {surely} of {len(told)} rows.",
+        f"answers differently: {surely} of {len(by_example)} rows.",
     ]
     whole_claim = below == len(gaps) and in_order
     in_part = below > len(gaps) / 2

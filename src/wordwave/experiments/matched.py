@@ -10,7 +10,7 @@ from wordwave.models.config import ModelConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from wordwave.tasks.classify import Prepared
+    from wordwave.tasks.classify import PreparedClassifier
     from wordwave.tasks.config import ClassifyConfig
 
 WIDEST = 8.0
@@ -58,7 +58,7 @@ def count(model: ModelConfig, vocab_size: int, n_classes: int) -> int:
         return count_parameters(Classifier(model, vocab_size, n_classes))
 
 
-def widened(prepared: Prepared, waves: ClassifyConfig) -> Prepared:
+def widened(prepared: PreparedClassifier, waves: ClassifyConfig) -> PreparedClassifier:
     """A prepared real model made as large as the wave model of `waves`.
 
     Pretrained vectors keep their place; the numbers added to them start as noise of their size,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
-from wordwave.experiments.answers import Told, told_apart
+from wordwave.experiments.answers import McNemar, mcnemar
 from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, TABLE4
 from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
@@ -91,10 +91,10 @@ def against_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, Pa
     return compared(summary.scores((encoder, WAVES, "paper"), dataset), rivals)
 
 
-def told_from_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, Told]:
+def mcnemar_of_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, McNemar]:
     """complex-order against the same four, over the examples they answer differently."""
     rivals = {kind: summary.answers((encoder, kind, "paper"), dataset) for kind in MARKS}
-    return told_apart(summary.answers((encoder, WAVES, "paper"), dataset), rivals)
+    return mcnemar(summary.answers((encoder, WAVES, "paper"), dataset), rivals)
 
 
 def named(table: str, protocol: Protocol) -> str:
@@ -147,13 +147,13 @@ def comparisons_of_table2(summary: Summary, protocol: Protocol) -> Grid:
     rows: list[list[Content]] = []
     for encoder in ENCODERS:
         for dataset in columns_of(summary):
-            told = told_from_rivals(summary, encoder, dataset)
+            tests = mcnemar_of_rivals(summary, encoder, dataset)
             for rival, found in against_rivals(summary, encoder, dataset).items():
                 p = None if found.p is None else f"{found.p:.2g}"
                 effect = None if found.effect is None else f"{found.effect:+.2f}"
                 gain = f"{found.difference:+.4f}"
                 line: list[Content] = [f"{encoder} on {dataset}", rival, found.n, gain, p, effect]
-                own = told.get(rival)
+                own = tests.get(rival)
                 by_example = (own.n, own.won, own.lost, f"{own.p:.2g}") if own else (None,) * 4
                 rows.append([*line, *by_example])
     return Grid(

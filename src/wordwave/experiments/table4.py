@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from wordwave.experiments import paper
-from wordwave.experiments.answers import told_apart
+from wordwave.experiments.answers import mcnemar
 from wordwave.experiments.cells import SENTENCES, TABLE4
 from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
@@ -37,9 +37,10 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
     rows: list[list[Content]] = []
     whole: Row = ("transformer", "complex-order", "paper")
     ours = summary.scores(whole, dataset)
+    paper_waves = paper.ablation()["complex-order", "paper"][0]
     rest: list[Row] = [("transformer", *row) for row in TABLE4]
     answers = {row: summary.answers(row, dataset) for row in rest if row != whole}
-    told = told_apart(summary.answers(whole, dataset), answers)
+    by_example = mcnemar(summary.answers(whole, dataset), answers)
     for i, (embedding, variant) in enumerate(TABLE4):
         if i in _HEADINGS:
             rows.append([_HEADINGS[i]])
@@ -49,7 +50,7 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
         n = summary.parameters(row, dataset)
         gap = summary.common_means([row, whole], dataset)
         against = compared(summary.scores(row, dataset), {"waves": ours}).get("waves")
-        own = told.get(row)
+        own = by_example.get(row)
         figure = None
         if values:
             figure = Figure(
@@ -64,7 +65,7 @@ def table4(summary: Summary, protocol: Protocol) -> Grid:
                 None if printed is None else f"{printed[1]:.2f}M",
                 figure,
                 None if gap is None or row == whole else f"{gap[0] - gap[1]:+.3f}",
-                None if printed is None else f"{printed[0] - 0.813:+.3f}",
+                None if printed is None else f"{printed[0] - paper_waves:+.3f}",
                 None if own is None else own.lost,
                 None if own is None else own.won,
                 None if own is None else f"{own.p:.2g}",

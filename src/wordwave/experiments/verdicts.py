@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from wordwave.experiments.answers import Told
+from wordwave.experiments.answers import McNemar
 from wordwave.experiments.significance import LEVEL, Paired, is_better, is_worse
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
@@ -31,7 +31,7 @@ def judged(says: str, n: int, of: int, evidence: Sequence[str]) -> Claim:
     return Claim(says, found, evidence, f"{n} of {of}")
 
 
-def counted(results: Sequence[Paired], told: Sequence[Told]) -> str:
+def counted(results: Sequence[Paired], by_example: Sequence[McNemar]) -> str:
     """In how many comparisons complex-order is better and worse, and how surely."""
     better, worse = (sum(sign * r.difference > 0 for r in results) for sign in (1, -1))
     line = f"better in {better} and worse in {worse} of {len(results)} cells"
@@ -44,11 +44,11 @@ def counted(results: Sequence[Paired], told: Sequence[Told]) -> str:
         )
     else:
         line += ", none of which has enough runs for a signed-rank test"
-    if told:
-        won = sum(t.p < LEVEL and t.won > t.lost for t in told)
-        lost = sum(t.p < LEVEL and t.lost > t.won for t in told)
+    if by_example:
+        won = sum(t.p < LEVEL and t.won > t.lost for t in by_example)
+        lost = sum(t.p < LEVEL and t.lost > t.won for t in by_example)
         line += (
             f"; by the examples that one run of each answers differently, significantly better in "
-            f"{won} and worse in {lost} of the {len(told)} whose answers were kept"
+            f"{won} and worse in {lost} of the {len(by_example)} whose answers were kept"
         )
     return line

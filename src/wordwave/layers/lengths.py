@@ -7,8 +7,8 @@ from torch import Tensor
 
 
 def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
-    numbers = lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool
-    if lengths.shape != x.shape[:1] or numbers:
+    is_whole = not (lengths.is_floating_point() or lengths.is_complex())
+    if lengths.shape != x.shape[:1] or not is_whole or lengths.dtype == torch.bool:
         raise ValueError(
             f"lengths must be {x.shape[0]} integers, one per sentence, "
             f"got shape {tuple(lengths.shape)} of {lengths.dtype}"

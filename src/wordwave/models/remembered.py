@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.models.classifier import Classifier
+from wordwave.models.evaluating import evaluating
 from wordwave.text.sentences import Sentences
 
 PLACES = 128
@@ -86,10 +87,8 @@ class RememberedBag:
         sums += self._at_first_sight(new[~again], owner[token_of[~again]], len(sentences))
         if self.model.config.pooling == "mean":
             sums /= sentences.lengths.unsqueeze(1)
-        was_training = self.model.training
-        self.model.eval()
-        said: Tensor = self.rest(sums + self.first.bias)
-        self.model.train(was_training)
+        with evaluating(self.model):
+            said: Tensor = self.rest(sums + self.first.bias)
         return said
 
     def _at_first_sight(self, pairs: Tensor, owner: Tensor, n: int) -> Tensor:

@@ -220,7 +220,6 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             values = {name: given[OTHER_NAMES.get(name, name)] for name in names}
             return from_plain(kind, values, where=type(self).__name__)
 
-        # The default would claim that it was trained on trec.
         data = DataSettings(data=IN_MEMORY)
         return ClassifyConfig(data, part(TextSettings), part(ModelConfig), part(TrainingSettings))
 

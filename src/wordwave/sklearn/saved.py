@@ -22,13 +22,13 @@ OWN_PARAMETERS = ("dev_share", "n_threads", "verbose")
 def write_estimator(folder: Path, own: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
     """Keep an estimator's own parameters and its labels as they were given."""
     kind = classes.dtype
-    told = {
+    saved = {
         "version": __version__,
         "parameters": own,
         "label_type": "str" if kind.kind == "U" else kind.name,
         "classes": classes.tolist(),
     }
-    write_text(folder / ESTIMATOR_FILE, json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+    write_text(folder / ESTIMATOR_FILE, json.dumps(saved, ensure_ascii=False, indent=2) + "\n")
 
 
 def read_estimator(
@@ -44,7 +44,7 @@ def read_estimator(
     if not file.exists():
         return {}, np.array(names)
     try:
-        own, classes = _told(json.loads(file.read_text(encoding="utf-8")))
+        own, classes = _checked(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError, OverflowError) as problem:
         raise ValueError(f"'{file}' is not of an estimator: {problem}") from None
     if sorted(map(name_of, classes.tolist())) != sorted(names):
@@ -55,8 +55,8 @@ def read_estimator(
     return own, classes
 
 
-def _told(told: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    own, kind, classes = (told[key] for key in ("parameters", "label_type", "classes"))
+def _checked(saved: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
+    own, kind, classes = (saved[key] for key in ("parameters", "label_type", "classes"))
     if not isinstance(own, dict) or not set(own) <= set(OWN_PARAMETERS):
         raise ValueError(f"parameters must be among {OWN_PARAMETERS}, got {clipped(own)}")
     if not isinstance(kind, str) or np.dtype(kind).kind not in "biufUO":

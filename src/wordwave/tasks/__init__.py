@@ -1,1 +1,1 @@
-"""Tasks: data + model + loss + figure of merit, one file each."""
+"""Tasks: data + model + loss + figure of merit, for classes, translations and languages."""

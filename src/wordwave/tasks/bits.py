@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from wordwave.data.characters import Alphabet, Text
+from wordwave.models.evaluating import evaluating
 from wordwave.models.transformer_xl import Reading, TransformerXL
 
 
@@ -29,7 +29,6 @@ class Bits:
         return self.total / self.n
 
 
-@torch.no_grad()
 def bits_of(
     model: TransformerXL,
     alphabet: Alphabet,
@@ -38,7 +37,6 @@ def bits_of(
     memory_length: int | None = None,
     batch_size: int = 16,
     segment_length: int = 128,
-    watch: Callable[[int, int], None] | None = None,
 ) -> Bits:
     """Score a whole text, each character after `memory_length` others and itself in sight.
 
@@ -48,14 +46,10 @@ def bits_of(
 
     Args:
         memory_length: the model's `evaluation_memory` if None.
-        watch: told how many characters are read, and of how many.
     """
     if len(text) < 2:
         raise ValueError(f"{text.name} must hold at least 2 characters to score, got {len(text)}")
-    was_training = model.training
-    model.eval()
     memory_length = model.config.evaluation_memory if memory_length is None else memory_length
-    device = next(model.parameters()).device
     n = len(text) - 1
     early = min(len(model.layers) * memory_length, n)
     # Reading twice what counts once is still quicker than reading at fewer places.
@@ -65,23 +59,21 @@ def bits_of(
     to_read = stride + early
     starts = np.arange(n_places) * stride
     total, past = torch.zeros((), dtype=torch.float64), None
-    n_read: Tensor | int = torch.from_numpy(starts).unsqueeze(1).to(device)
-    if n_places == 1:
-        n_read = 0
-    for begin in range(0, to_read, segment_length):
-        length = min(segment_length, to_read - begin)
-        ids, counted = _segment(text, alphabet, starts + begin, length)
-        if begin < early:
-            counted[1:, : early - begin] = False
-        logits, past = model.read(
-            ids[:, :-1].to(device), past, memory_length=memory_length, n_read=n_read
-        )
-        wanted = ids[:, 1:].to(device)
-        losses = F.cross_entropy(logits.float().mT, wanted, reduction="none")
-        total += losses.double().cpu()[counted].sum()
-        if watch is not None:
-            watch(begin + length, to_read)
-    model.train(was_training)
+    with evaluating(model) as device:
+        n_read: Tensor | int = torch.from_numpy(starts).unsqueeze(1).to(device)
+        if n_places == 1:
+            n_read = 0
+        for begin in range(0, to_read, segment_length):
+            length = min(segment_length, to_read - begin)
+            ids, counted = _segment(text, alphabet, starts + begin, length)
+            if begin < early:
+                counted[1:, : early - begin] = False
+            logits, past = model.read(
+                ids[:, :-1].to(device), past, memory_length=memory_length, n_read=n_read
+            )
+            wanted = ids[:, 1:].to(device)
+            losses = F.cross_entropy(logits.float().mT, wanted, reduction="none")
+            total += losses.double().cpu()[counted].sum()
     return Bits(float(total) / math.log(2), n)
 
 

@@ -24,9 +24,9 @@ from wordwave.tasks.run_folder import (
     load_weights,
     read_config,
     save_config,
-    save_weights,
 )
 from wordwave.tasks.sentences import logits_of
+from wordwave.tasks.trained import Trained
 from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.encode import TextEncoder
 from wordwave.text.sentences import Sentences
@@ -42,6 +42,7 @@ FILES = ("config.yaml", "vocab.json", "tokenizer.json", "model.safetensors")
 
 
 class TextClassifier(
+    Trained,
     ModelHubMixin,
     library_name="wordwave",
     pipeline_tag="text-classification",
@@ -56,6 +57,10 @@ class TextClassifier(
         labels: the name of each class.
         config: how it was trained; its `model` is that of `model`.
     """
+
+    task = "classify"
+    model: Classifier
+    config: ClassifyConfig
 
     def __init__(
         self, model: Classifier, encoder: TextEncoder, labels: Sequence[str], config: ClassifyConfig
@@ -103,32 +108,22 @@ class TextClassifier(
         """The likeliest class of each text."""
         return [self.labels[i] for i in self.logits(texts).argmax(-1).tolist()]
 
-    def save(self, folder: Path) -> None:
-        """Write config.yaml, vocab.json and model.safetensors, which other tools can read."""
-        self.save_words(folder)
-        self.save_weights(folder)
-
-    def save_words(self, folder: Path) -> None:
-        """All but the weights: what is known before training."""
-        save_config(folder, "classify", self.config)
+    def save_all_but_weights(self, folder: Path) -> None:
+        save_config(folder, self.task, self.config)
         words = {**self.encoder.vocabulary.to_dict(), "labels": self.labels}
         write_text(folder / "vocab.json", json.dumps(words, ensure_ascii=False, indent=0))
         if isinstance(self.encoder.tokeniser, BpeTokeniser):
             write_whole(folder / "tokenizer.json", self.encoder.tokeniser.save)
 
-    def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
-        """The model's weights, or others of the same shapes, such as the best so far."""
-        save_weights(folder, "classify", self.model, weights)
-
     @classmethod
     def load(cls, folder: str | Path) -> TextClassifier:
         """Read what `save` wrote; ready to predict."""
         folder = Path(folder)
-        config = read_config(folder, "classify", ClassifyConfig)
+        config = read_config(folder, cls.task, ClassifyConfig)
         check_trained(folder)
         try:
-            told = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-            vocabulary, labels = Vocabulary.from_dict(told), _names(told.get("labels"))
+            saved = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+            vocabulary, labels = Vocabulary.from_dict(saved), _names(saved.get("labels"))
         except (OSError, ValueError) as problem:
             raise ValueError(f"'{folder / 'vocab.json'}' is not a vocabulary: {problem}") from None
         kind = config.text.tokeniser
@@ -154,7 +149,7 @@ class TextClassifier(
         config = _without_folders(self.config)
         TextClassifier(self.model, self.encoder, self.labels, config).save(save_directory)
         # The hub counts downloads of this file; without it ModelHubMixin writes one with all paths.
-        about = {"library_name": "wordwave", "task": "classify", **to_plain(config.model)}
+        about = {"library_name": "wordwave", "task": self.task, **to_plain(config.model)}
         write_text(save_directory / "config.json", json.dumps(about, indent=2) + "\n")
 
     @classmethod

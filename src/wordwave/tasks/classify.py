@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as clipped
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +18,8 @@ from wordwave.embedding.vectors import Vectors, read_vectors
 from wordwave.models.classifier import Classifier, count_parameters
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassifyConfig, TextSettings
-from wordwave.tasks.run_folder import check_same, train_saved
+from wordwave.tasks.prepared import Prepared
+from wordwave.tasks.run_folder import check_same
 from wordwave.tasks.scores import Scores, score
 from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
 from wordwave.text.bpe import BpeTokeniser, train_bpe
@@ -26,28 +27,42 @@ from wordwave.text.encode import TextEncoder
 from wordwave.text.tokenise import Tokeniser, build_tokeniser
 from wordwave.text.vocabulary import Vocabulary
 from wordwave.training.loop import Training
-from wordwave.training.run import Watch
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
 """What may follow the name of vectors in the data home."""
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """All that a training needs, and what the user should know of it."""
+class PreparedClassifier(Prepared):
+    """A classifier before its training."""
 
     classifier: TextClassifier
     task: SentenceTask
     test: Labelled | None
     notes: list[str]
     fingerprint: str
-    """Of the examples."""
+
+    @property
+    def trained(self) -> TextClassifier:
+        return self.classifier
+
+    def result(
+        self, training: Training, journal: list[dict[str, Any]], folder: Path
+    ) -> dict[str, Any]:
+        progress = training.progress
+        return {
+            "test": None if self.test is None else evaluate(self.classifier, self.test).plain(),
+            "examples": self.fingerprint,
+            "dev_accuracy": progress.best_score,
+            "best_epoch": progress.best_epoch,
+            "epochs": progress.epoch,
+            "parameters": count_parameters(self.classifier.model),
+            "epoch_seconds": median(r["seconds"] for r in journal),
+            "words_per_second": median(r["words_per_second"] for r in journal),
+        }
 
 
-def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
+def prepare(config: ClassifyConfig, parts: Parts) -> PreparedClassifier:
     """Make vocabulary, model and word ids; only the training part is looked at for the first two.
 
     The model depends on the config and the data alone, not on the global random state.
@@ -114,7 +129,7 @@ def prepare(config: ClassifyConfig, parts: Parts) -> Prepared:
     test = None if parts.test is None else labelled(parts.test)
     task = SentenceTask(train, dev, word_dropout=config.training.word_dropout)
     classifier = TextClassifier(model, encoder, labels, config)
-    return Prepared(classifier, task, test, notes, parts.fingerprint())
+    return PreparedClassifier(classifier, task, test, notes, parts.fingerprint())
 
 
 def class_numbers(given: Iterable[str], labels: Sequence[str], name: str) -> Tensor:
@@ -129,55 +144,10 @@ def class_numbers(given: Iterable[str], labels: Sequence[str], name: str) -> Ten
         ) from None
 
 
-def train(
-    config: ClassifyConfig,
-    prepared: Prepared,
-    folder: Path,
-    *,
-    accelerator: Accelerator | None = None,
-    save_every: float = 60.0,
-    watch: Watch | None = None,
-) -> dict[str, Any]:
-    """Train in a run folder, from where it was left; the figures of the finished run, which only
-    the main process has.
-
-    The test part is scored once, with the weights that dev selected.
-    """
-    return train_saved(
-        prepared.classifier,
-        prepared.task,
-        config.training,
-        folder,
-        examples=prepared.fingerprint,
-        figures=lambda training, journal: _result(training, prepared, journal),
-        accelerator=accelerator,
-        save_every=save_every,
-        watch=watch,
-    )
-
-
 def check_same_run(config: ClassifyConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with other settings."""
     vectors_set_the_width = ("model", "dim") if config.text.vectors is not None else None
-    check_same(folder, "classify", config, but=vectors_set_the_width)
-
-
-def _result(
-    training: Training, prepared: Prepared, journal: list[dict[str, Any]]
-) -> dict[str, Any]:
-    model, progress = prepared.classifier.model, training.progress
-    return {
-        "test": None
-        if prepared.test is None
-        else evaluate(prepared.classifier, prepared.test).plain(),
-        "examples": prepared.fingerprint,
-        "dev_accuracy": progress.best_score,
-        "best_epoch": progress.best_epoch,
-        "epochs": progress.epoch,
-        "parameters": count_parameters(model),
-        "epoch_seconds": median(r["seconds"] for r in journal),
-        "words_per_second": median(r["words_per_second"] for r in journal),
-    }
+    check_same(folder, TextClassifier.task, config, but=vectors_set_the_width)
 
 
 def evaluate(classifier: TextClassifier, data: Labelled) -> Scores:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from wordwave.data.catalogue import CATALOGUE
 from wordwave.data.hub import load_from_hub
 from wordwave.data.splits import Parts, cut_dev, load_parts
 from wordwave.data.tables import Examples, read_examples
+from wordwave.names import suggestion
 from wordwave.tasks.config import DataSettings
 
 FROM_HUB = "hf:"
@@ -31,9 +31,9 @@ def load_examples(data: DataSettings) -> Parts:
         return load_parts(data.data, fold=data.fold)
     if data.fold:
         raise ValueError(f"--fold goes with data sets by name, not with {data.data!r}")
-    near = get_close_matches(data.data, CATALOGUE, n=1)
-    if near and not Path(data.data).exists():
-        raise ValueError(f"there is no data set or file {data.data!r}; did you mean {near[0]!r}?")
+    hint = suggestion(data.data, CATALOGUE)
+    if hint and not Path(data.data).exists():
+        raise ValueError(f"there is no data set or file {data.data!r}{hint}")
 
     def read(file: str) -> Examples:
         return read_examples(file, text=data.text, label=data.label)

@@ -75,13 +75,13 @@ def explain(
     grid = torch.full((n, n), torch.nan, dtype=torch.double)
     grid[moves[:, 0], moves[:, 1]] = after[:, said]
     grid.fill_diagonal_(float(p))
-    has_waves = classifier.model.embedding.field == "complex"
+    is_complex = classifier.model.embedding.field == "complex"
     return Explanation(
         text=text,
         label=classifier.labels[said],
         probabilities=dict(zip(classifier.labels, whole.tolist(), strict=True)),
         words=_words(classifier, tokens, ids, (p - left_out).tolist(), grid - p),
-        amplitude_is="mean |amplitude|" if has_waves else "vector norm",
+        amplitude_is="mean |amplitude|" if is_complex else "vector norm",
         n_cut=n_cut,
         n_moves=len(moves),
         all_moves=len(moves) == n * (n - 1),

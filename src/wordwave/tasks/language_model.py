@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,38 +14,57 @@ from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.tasks.lm_config import LmConfig
-from wordwave.tasks.run_folder import check_same, train_saved
+from wordwave.tasks.prepared import Prepared
+from wordwave.tasks.run_folder import check_same
 from wordwave.tasks.streams import StreamTask
 from wordwave.tasks.writer import Writer
 from wordwave.training.loop import Training
-from wordwave.training.run import Watch
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """All that a training needs, and what the user should know of it."""
+class PreparedWriter(Prepared):
+    """A language model before its training."""
 
     writer: Writer
     task: StreamTask
     parts: TextParts
     notes: list[str]
+    fingerprint: str
 
     @property
-    def fingerprint(self) -> str:
-        """Of the text."""
-        return self.parts.fingerprint()
+    def trained(self) -> Writer:
+        return self.writer
+
+    def result(
+        self, training: Training, journal: list[dict[str, Any]], folder: Path
+    ) -> dict[str, Any]:
+        writer, progress = self.writer, training.progress
+        score_on = writer.config.data.score_on
+        valid, test = (head(part, score_on) for part in (self.parts.valid, self.parts.test))
+        return {
+            "examples": self.fingerprint,
+            "judged_bpc": -progress.best_score,
+            "judged_characters": len(self.task.valid or ()),
+            "valid_bpc": writer.bits(valid).per_character,
+            "valid_characters": len(valid),
+            "test_bpc": writer.bits(test).per_character,
+            "test_characters": len(test),
+            "best_step": progress.best_step,
+            "steps": progress.step,
+            "parameters": count_parameters(writer.model),
+            "characters_read": progress.n_words,
+            "seconds": round(sum(r["seconds"] for r in journal), 1),
+            "characters_per_second": median(r["words_per_second"] for r in journal),
+        }
 
 
-def prepare(config: LmConfig) -> Prepared:
-    """Find the text, number its characters and make the model.
+def prepare(config: LmConfig, parts: TextParts) -> PreparedWriter:
+    """Number the characters of a text and make the model.
 
     The alphabet is that of the training part. The model depends on the config and the data alone,
     not on the global random state.
     """
-    parts, unit = load_text(config.data.data, config.data.unit)
+    unit = parts.unit
     alphabet = Alphabet.of(parts.train, unit)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
@@ -60,39 +79,13 @@ def prepare(config: LmConfig) -> Prepared:
             f"{unknown:,} of the {len(judged):,} {unit}s scored in training are never seen in it"
         )
     task = StreamTask(parts.train, judged, alphabet, length=config.model.segment_length)
-    return Prepared(Writer(model, alphabet, config), task, parts, notes)
-
-
-def train(
-    config: LmConfig,
-    prepared: Prepared,
-    folder: Path,
-    *,
-    accelerator: Accelerator | None = None,
-    save_every: float = 60.0,
-    watch: Watch | None = None,
-) -> dict[str, Any]:
-    """Train in a run folder, from where it was left; the figures of the finished run, which only
-    the main process has.
-
-    The test part is scored once, with the weights that the valid part selected.
-    """
-    return train_saved(
-        prepared.writer,
-        prepared.task,
-        config.training,
-        folder,
-        examples=prepared.fingerprint,
-        figures=lambda training, journal: _result(training, prepared, journal),
-        accelerator=accelerator,
-        save_every=save_every,
-        watch=watch,
-    )
+    writer = Writer(model, alphabet, config)
+    return PreparedWriter(writer, task, parts, notes, parts.fingerprint())
 
 
 def check_same_run(config: LmConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with other settings."""
-    check_same(folder, "lm", config)
+    check_same(folder, Writer.task, config)
 
 
 def evaluate_language_model(
@@ -110,9 +103,7 @@ def evaluate_language_model(
     """
     writer = Writer.load(run)
     unit = writer.alphabet.unit
-    text = (
-        load_text(writer.config.data.data, unit)[0].test if file is None else read_text(file, unit)
-    )
+    text = load_text(writer.config.data.data, unit).test if file is None else read_text(file, unit)
     text = head(text, characters)
     bits = writer.bits(text, memory_length=memory_length, batch_size=batch_size)
     model = writer.config.model
@@ -123,29 +114,6 @@ def evaluate_language_model(
         "characters": bits.n,
         "unknown": writer.alphabet.n_unknown(text),
         "memory_length": model.evaluation_memory if memory_length is None else memory_length,
-    }
-
-
-def _result(
-    training: Training, prepared: Prepared, journal: list[dict[str, Any]]
-) -> dict[str, Any]:
-    writer, progress = prepared.writer, training.progress
-    score_on = writer.config.data.score_on
-    valid, test = (head(part, score_on) for part in (prepared.parts.valid, prepared.parts.test))
-    return {
-        "examples": prepared.fingerprint,
-        "judged_bpc": -progress.best_score,
-        "judged_characters": len(prepared.task.valid or ()),
-        "valid_bpc": writer.bits(valid).per_character,
-        "valid_characters": len(valid),
-        "test_bpc": writer.bits(test).per_character,
-        "test_characters": len(test),
-        "best_step": progress.best_step,
-        "steps": progress.step,
-        "parameters": count_parameters(writer.model),
-        "characters_read": progress.n_words,
-        "seconds": round(sum(r["seconds"] for r in journal), 1),
-        "characters_per_second": median(r["words_per_second"] for r in journal),
     }
 
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave.models.evaluating import evaluating
 from wordwave.models.words import END, PADDING, START, UNKNOWN
 from wordwave.tasks.translate_config import TranslationTraining
 from wordwave.text.batches import by_length
@@ -18,6 +19,9 @@ from wordwave.text.token_batches import token_batches
 from wordwave.training.task import Positions
 
 Weights = dict[str, Tensor]
+
+BATCH_WORDS = 2048
+"""Words scored at once."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +127,12 @@ class PairTask:
         return {k: torch.stack([w[k] for w in self.recent]).mean(0) for k in self.recent[0]}
 
 
-@torch.no_grad()
-def likelihood(model: nn.Module, pairs: SentencePairs, *, batch_words: int = 2048) -> float:
+def likelihood(model: nn.Module, pairs: SentencePairs) -> float:
     """The mean log-probability of a piece of the true translations."""
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
     total, n = 0.0, 0
-    for rows in by_length(pairs.lengths, batch_words):
-        source, before, after = pairs.batch(rows, device)
-        total += float(model(source, before, wanted=after))
-        n += int((after != PADDING).sum())
-    model.train(was_training)
+    with evaluating(model) as device:
+        for rows in by_length(pairs.lengths, BATCH_WORDS):
+            source, before, after = pairs.batch(rows, device)
+            total += float(model(source, before, wanted=after))
+            n += int((after != PADDING).sum())
     return -total / n

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from wordwave import __version__
-from wordwave.files import check_place, write_text, write_whole
+from wordwave.files import write_text, write_whole
 from wordwave.plain import dump_yaml, from_plain, to_plain
 from wordwave.tasks.kind import run_config
-from wordwave.training.journal import read_journal
-from wordwave.training.loop import Training
-from wordwave.training.run import Watch, train_in
-from wordwave.training.settings import TrainingSettings
-from wordwave.training.task import Task
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 C = TypeVar("C")
 M = TypeVar("M", bound=nn.Module)
-
-
-class Saved(Protocol):
-    """A model of a task, as far as a run folder is concerned."""
-
-    @property
-    def model(self) -> nn.Module:
-        """What is trained."""
-
-    def save_words(self, folder: Path) -> None:
-        """All but the weights: what is known before training."""
-
-    def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
-        """The model's weights, or others of the same shapes."""
 
 
 def save_config(folder: Path, task: str, config: Any) -> None:
@@ -122,69 +96,3 @@ def finished(folder: Path) -> dict[str, Any] | None:
             f"'{path}' is not the result of a run ({problem}); remove it to train anew"
         ) from None
     return result
-
-
-def train_saved(
-    saved: Saved,
-    task: Task,
-    settings: TrainingSettings,
-    folder: Path,
-    *,
-    examples: str,
-    figures: Callable[[Training, list[dict[str, Any]]], dict[str, Any]],
-    accelerator: Accelerator | None,
-    save_every: float,
-    watch: Watch | None,
-) -> dict[str, Any]:
-    """Train in a run folder, from where it was left; the figures of the finished run, which only
-    the main process has.
-
-    Args:
-        saved: the model that is trained.
-        examples: their fingerprint.
-        figures: makes them from the journal, when the best weights are in the model.
-        save_every, watch: as in `train_in`.
-    """
-    options = {} if accelerator is None else {"accelerator": accelerator}
-    training = Training(saved.model, task, settings, examples=examples, **options)
-    if not training.accelerator.is_main_process:
-        train_in(folder, training, save_every=save_every, watch=watch)
-        return {}
-    with _alone_in(folder):
-        if not (folder / "state").exists():
-            saved.save_words(folder)
-        try:
-            train_in(folder, training, save_every=save_every, watch=watch)
-        except KeyboardInterrupt:
-            if training.best:
-                saved.save_weights(folder, training.best)
-            raise
-        result = figures(training, read_journal(folder / "metrics.jsonl"))
-        saved.save_weights(folder)
-        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-        shutil.rmtree(folder / "state", ignore_errors=True)  # it is not needed any more
-        return result
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuse to train where another process does: they would write over each other."""
-    path = folder / ".training.lock"
-    lock = FileLock(path)  # ends with its process, be it by a kill
-    check_place(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(
-            f"another process is training in '{folder}': wait for it, or choose another --out"
-        ) from None
-    except OSError as problem:
-        raise OSError(f"'{folder}' cannot be written: {problem.strerror}") from problem
-    try:
-        if finished(folder) is not None:
-            raise ValueError(f"another process has just finished the run in '{folder}'")
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        lock.release()

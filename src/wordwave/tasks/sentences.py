@@ -9,10 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.data.probes import NO_TARGET
+from wordwave.models.evaluating import evaluating
 from wordwave.text.batches import bucketed, by_length
 from wordwave.text.sentences import Sentences
 from wordwave.text.vocabulary import UNKNOWN_ID
 from wordwave.training.task import Positions
+
+BATCH_WORDS = 4096
+"""Words scored at once."""
 
 
 @dataclass(frozen=True)
@@ -74,41 +78,31 @@ class SentenceTask:
         return {"accuracy": float(right), "likelihood": -float(surprise)}
 
 
-@torch.no_grad()
-def logits_of(model: nn.Module, sentences: Sentences, *, batch_words: int = 4096) -> Tensor:
+def logits_of(model: nn.Module, sentences: Sentences) -> Tensor:
     """What a classifier says of each sentence, in their order. Shape: (N, n_classes)"""
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    said = []
-    batches = by_length(sentences.lengths, batch_words)
-    for rows in batches:
-        said.append(model(sentences.padded(rows).to(device)).float().cpu())
-    model.train(was_training)
+    batches = by_length(sentences.lengths, BATCH_WORDS)
+    with evaluating(model) as device:
+        said = [model(sentences.padded(rows).to(device)).float().cpu() for rows in batches]
     order = torch.cat(batches)
     return torch.cat(said)[order.argsort()]
 
 
-def accuracy(model: nn.Module, data: Labelled, *, batch_words: int = 4096) -> float:
+def accuracy(model: nn.Module, data: Labelled) -> float:
     """Share of right answers; a sequence is right where all of its answers are."""
     if data.targets.dim() == 1:
-        said = logits_of(model, data.sentences, batch_words=batch_words).argmax(-1)
+        said = logits_of(model, data.sentences).argmax(-1)
         return float((said == data.targets).double().mean())
-    return _sequences_right(model, data, batch_words)
+    return _sequences_right(model, data)
 
 
-@torch.no_grad()
-def _sequences_right(model: nn.Module, data: Labelled, batch_words: int) -> float:
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
+def _sequences_right(model: nn.Module, data: Labelled) -> float:
     right = 0
-    for rows in by_length(data.sentences.lengths, batch_words):
-        ids = data.sentences.padded(rows).to(device)
-        wanted = _cut(data.targets[rows], ids).to(device)
-        hits = (model(ids).argmax(-1) == wanted) | (wanted == NO_TARGET)
-        right += int(hits.all(1).sum())
-    model.train(was_training)
+    with evaluating(model) as device:
+        for rows in by_length(data.sentences.lengths, BATCH_WORDS):
+            ids = data.sentences.padded(rows).to(device)
+            wanted = _cut(data.targets[rows], ids).to(device)
+            hits = (model(ids).argmax(-1) == wanted) | (wanted == NO_TARGET)
+            right += int(hits.all(1).sum())
     return right / len(data.sentences)
 
 

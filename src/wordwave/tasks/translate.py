@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,7 +16,8 @@ from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
 from wordwave.tasks.pair_task import PairTask, SentencePairs, Weights
 from wordwave.tasks.pieces import Pieces, learn_pieces, texts_of
-from wordwave.tasks.run_folder import check_same, train_saved
+from wordwave.tasks.prepared import Prepared
+from wordwave.tasks.run_folder import check_same
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.tasks.translation_scores import (
     TranslationScores,
@@ -26,10 +27,6 @@ from wordwave.tasks.translation_scores import (
 from wordwave.tasks.translator import Search, Translation, Translator
 from wordwave.text.sentences import Sentences
 from wordwave.training.loop import Training
-from wordwave.training.run import Watch
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 GREEDY = Search(beam=1)
 SAID = "test.jsonl"
@@ -37,18 +34,43 @@ SAID = "test.jsonl"
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """All that a training needs, and what the user should know of it."""
+class PreparedTranslator(Prepared):
+    """A translator before its training."""
 
     translator: Translator
     task: PairTask
     test: Pairs | None
     notes: list[str]
     fingerprint: str
-    """Of the pairs."""
+
+    @property
+    def trained(self) -> Translator:
+        return self.translator
+
+    def result(
+        self, training: Training, journal: list[dict[str, Any]], folder: Path
+    ) -> dict[str, Any]:
+        model = self.translator.model
+        averaged = prefer_average(self.translator, self.task)
+        test = None
+        if self.test is not None:
+            said = best_of(self.translator, self.test.sources)
+            test = scored(self.translator, said, self.test.targets).plain()
+            write_said(said, folder)
+        return {
+            "test": test,
+            "examples": self.fingerprint,
+            **{f"dev_{name}": value for name, value in self.task.figures(model).items()},
+            "averaged": averaged,
+            "best_step": training.progress.best_step,
+            "steps": training.progress.step,
+            "parameters": count_parameters(model),
+            "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
+            "seconds": round(sum(r["seconds"] for r in journal), 1),
+        }
 
 
-def prepare(config: TranslateConfig, parts: ParallelParts) -> Prepared:
+def prepare(config: TranslateConfig, parts: ParallelParts) -> PreparedTranslator:
     """Make pieces, model and ids; only the training part is looked at for the first two.
 
     The model depends on the config and the data alone, not on the global random state.
@@ -85,7 +107,7 @@ def prepare(config: TranslateConfig, parts: ParallelParts) -> Prepared:
             return tokenised_bleu([best[0].tokenised for best in said], wanted)
 
         task.bleu = bleu
-    return Prepared(translator, task, parts.test, notes, parts.fingerprint())
+    return PreparedTranslator(translator, task, parts.test, notes, parts.fingerprint())
 
 
 def encoded(pairs: Pairs, pieces: Pieces, notes: list[str]) -> SentencePairs:
@@ -110,59 +132,9 @@ def encoded(pairs: Pairs, pieces: Pieces, notes: list[str]) -> SentencePairs:
     return SentencePairs(kept(sources), kept(targets))
 
 
-def train(
-    config: TranslateConfig,
-    prepared: Prepared,
-    folder: Path,
-    *,
-    accelerator: Accelerator | None = None,
-    save_every: float = 60.0,
-    watch: Watch | None = None,
-) -> dict[str, Any]:
-    """Train in a run folder, from where it was left; the figures of the finished run, which only
-    the main process has.
-
-    The test part is translated once, with the weights that dev selected.
-    """
-    return train_saved(
-        prepared.translator,
-        prepared.task,
-        config.training,
-        folder,
-        examples=prepared.fingerprint,
-        figures=lambda training, journal: _result(training, prepared, journal, folder),
-        accelerator=accelerator,
-        save_every=save_every,
-        watch=watch,
-    )
-
-
-def _result(
-    training: Training, prepared: Prepared, journal: list[dict[str, Any]], folder: Path
-) -> dict[str, Any]:
-    translator, task = prepared.translator, prepared.task
-    averaged = prefer_average(translator, task)
-    test = None
-    if prepared.test is not None:
-        said = best_of(translator, prepared.test.sources)
-        test = scored(translator, said, prepared.test.targets).plain()
-        write_said(said, folder)
-    return {
-        "test": test,
-        "examples": prepared.fingerprint,
-        **{f"dev_{name}": value for name, value in task.figures(translator.model).items()},
-        "averaged": averaged,
-        "best_step": training.progress.best_step,
-        "steps": training.progress.step,
-        "parameters": count_parameters(translator.model),
-        "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
-        "seconds": round(sum(r["seconds"] for r in journal), 1),
-    }
-
-
 def check_same_run(config: TranslateConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with other settings."""
-    check_same(folder, "translate", config)
+    check_same(folder, Translator.task, config)
 
 
 def prefer_average(translator: Translator, task: PairTask) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from wordwave.data.parallel_catalogue import PARALLEL
 from wordwave.data.parallel_text import BUILT_IN, ParallelParts, cut_dev, load_named, read_pairs
 from wordwave.models.translation_config import TranslationModelConfig
+from wordwave.names import unknown
 from wordwave.training.settings import Schedule, TrainingSettings
 
 
@@ -125,11 +125,9 @@ def load_pairs(data: ParallelSettings) -> ParallelParts:
     if data.source is None:
         known = (BUILT_IN, *PARALLEL)
         if data.data not in known:
-            near = get_close_matches(data.data, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(
-                f"data must be one of {', '.join(known)}, got {data.data!r}{hint}; files of your "
-                "own are named by --source and --target"
+                f"{unknown('data', data.data, known)}; files of your own are named by --source "
+                "and --target"
             )
         return load_named(data.data, data.source_language, data.target_language)
     assert data.target is not None

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from wordwave.models.decode import Hypothesis, beam_search, check_search
+from wordwave.models.evaluating import evaluating
 from wordwave.models.translation import TranslationModel, translation_model
 from wordwave.models.words import END, START
 from wordwave.tasks.pieces import Pieces
@@ -18,8 +19,8 @@ from wordwave.tasks.run_folder import (
     load_weights,
     read_config,
     save_config,
-    save_weights,
 )
+from wordwave.tasks.trained import Trained
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.text.batches import by_length
 from wordwave.text.sentences import Sentences
@@ -53,7 +54,7 @@ class Translation:
     log_probability: float
 
 
-class Translator:
+class Translator(Trained):
     """Says a sentence in another language.
 
     Args:
@@ -61,6 +62,10 @@ class Translator:
         pieces: makes ids of texts, and texts of ids.
         config: how it was trained.
     """
+
+    task = "translate"
+    model: TranslationModel
+    config: TranslateConfig
 
     def __init__(self, model: TranslationModel, pieces: Pieces, config: TranslateConfig) -> None:
         self.model, self.pieces, self.config = model, pieces, config
@@ -82,29 +87,24 @@ class Translator:
         answers = [[Translation("", "", 0.0, 0.0)] for _ in texts]
         for rows in by_length(sources.lengths, search.batch_words):
             for row, found in zip(rows.tolist(), self._search(sources, rows, search), strict=True):
-                answers[said[row]] = [self._told(hypothesis) for hypothesis in found]
+                answers[said[row]] = [self._translation(hypothesis) for hypothesis in found]
         return answers, n_cut
 
     def _search(self, sources: Sentences, rows: Tensor, search: Search) -> list[list[Hypothesis]]:
         if not len(rows):
             return []
-        was_training = self.model.training
-        self.model.eval()
-        device = next(self.model.parameters()).device
         most = self.pieces.max_length
-        source = sources.padded(rows)[:, :most].to(device)
-        found = beam_search(
-            self.model,
-            source,
-            longest=[min(2 * n + 20, most) for n in sources.lengths[rows].tolist()],
-            beam=search.beam,
-            n_best=search.n_best,
-            length_penalty=search.length_penalty,
-        )
-        self.model.train(was_training)
-        return found
+        with evaluating(self.model) as device:
+            return beam_search(
+                self.model,
+                sources.padded(rows)[:, :most].to(device),
+                longest=[min(2 * n + 20, most) for n in sources.lengths[rows].tolist()],
+                beam=search.beam,
+                n_best=search.n_best,
+                length_penalty=search.length_penalty,
+            )
 
-    def _told(self, hypothesis: Hypothesis) -> Translation:
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
         tokenised = self.pieces.tokenised(hypothesis.ids)
         text = self.pieces.written(tokenised)
         return Translation(text, tokenised, hypothesis.score, hypothesis.log_probability)
@@ -118,9 +118,8 @@ class Translator:
         most = self.pieces.max_length
         source, target = (self.pieces.encode([words])[0].padded([0])[:, :most] for words in sides)
         before = torch.cat([torch.full((1, 1), START), target], dim=1)
-        device = next(self.model.parameters()).device
-        self.model.eval()
-        heard = self.model.attention_map(source.to(device), before.to(device))[0].cpu()
+        with evaluating(self.model) as device:
+            heard = self.model.attention_map(source.to(device), before.to(device))[0].cpu()
         after = [*target[0].tolist(), END]
         return self._names(source[0].tolist()), self._names(after), heard
 
@@ -130,25 +129,15 @@ class Translator:
         words = self.pieces.vocabulary.words
         return ["END" if i == END else decode(["Ġ", words[i]]) for i in ids]
 
-    def save(self, folder: Path) -> None:
-        """Write config.yaml, tokenizer.json and model.safetensors, which other tools can read."""
-        self.save_words(folder)
-        self.save_weights(folder)
-
-    def save_words(self, folder: Path) -> None:
-        """All but the weights: what is known before training."""
-        save_config(folder, "translate", self.config)
+    def save_all_but_weights(self, folder: Path) -> None:
+        save_config(folder, self.task, self.config)
         self.pieces.save(folder)
-
-    def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
-        """The model's weights, or others of the same shapes, such as the best so far."""
-        save_weights(folder, "translate", self.model, weights)
 
     @classmethod
     def load(cls, folder: str | Path) -> Translator:
         """Read what `save` wrote; ready to translate."""
         folder = Path(folder)
-        config = read_config(folder, "translate", TranslateConfig)
+        config = read_config(folder, cls.task, TranslateConfig)
         check_trained(folder)
         pieces = Pieces.load(folder, config)
         model = translation_model(config.model, len(pieces))

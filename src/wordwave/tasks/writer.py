@@ -11,6 +11,7 @@ from torch import Tensor
 
 from wordwave.data.characters import UNKNOWN_ID, Alphabet, Text
 from wordwave.files import write_text
+from wordwave.models.evaluating import evaluating
 from wordwave.models.transformer_xl import Reading, TransformerXL
 from wordwave.tasks.bits import Bits, bits_of, read_on
 from wordwave.tasks.lm_config import LmConfig
@@ -19,12 +20,12 @@ from wordwave.tasks.run_folder import (
     load_weights,
     read_config,
     save_config,
-    save_weights,
 )
 from wordwave.tasks.sampling import Sampling, draw
+from wordwave.tasks.trained import Trained
 
 
-class Writer:
+class Writer(Trained):
     """Writes a text on, character by character.
 
     Args:
@@ -32,6 +33,10 @@ class Writer:
         alphabet: numbers the characters.
         config: how it was trained; its `model` is that of `model`.
     """
+
+    task = "lm"
+    model: TransformerXL
+    config: LmConfig
 
     def __init__(self, model: TransformerXL, alphabet: Alphabet, config: LmConfig) -> None:
         self.model, self.alphabet, self.config = model, alphabet, config
@@ -78,9 +83,9 @@ class Writer:
 
     def read(self, text: str, past: Reading | None = None) -> tuple[Tensor, Reading]:
         """Logits of what comes after a text. Shape: (V,)"""
-        device = next(self.model.parameters()).device
-        ids = torch.from_numpy(self.alphabet.encode(text)).unsqueeze(0).to(device)
-        logits, past = read_on(self.model.eval(), ids, past)
+        ids = torch.from_numpy(self.alphabet.encode(text)).unsqueeze(0)
+        with evaluating(self.model) as device:
+            logits, past = read_on(self.model, ids.to(device), past)
         return logits[0], past
 
     @property
@@ -109,30 +114,20 @@ class Writer:
             logits[UNKNOWN_ID] = -torch.inf
         return logits
 
-    def save(self, folder: Path) -> None:
-        """Write config.yaml, vocab.json and model.safetensors, which other tools can read."""
-        self.save_words(folder)
-        self.save_weights(folder)
-
-    def save_words(self, folder: Path) -> None:
-        """All but the weights: what is known before training."""
-        save_config(folder, "lm", self.config)
-        told = json.dumps(self.alphabet.to_dict(), ensure_ascii=False, indent=0)
-        write_text(folder / "vocab.json", told)
-
-    def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
-        """The model's weights, or others of the same shapes, such as the best so far."""
-        save_weights(folder, "lm", self.model, weights)
+    def save_all_but_weights(self, folder: Path) -> None:
+        save_config(folder, self.task, self.config)
+        saved = json.dumps(self.alphabet.to_dict(), ensure_ascii=False, indent=0)
+        write_text(folder / "vocab.json", saved)
 
     @classmethod
     def load(cls, folder: str | Path) -> Writer:
         """Read what `save` wrote; ready to write."""
         folder = Path(folder)
-        config = read_config(folder, "lm", LmConfig)
+        config = read_config(folder, cls.task, LmConfig)
         check_trained(folder)
         try:
-            told = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-            alphabet = Alphabet.from_dict(told)
+            saved = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+            alphabet = Alphabet.from_dict(saved)
         except (OSError, ValueError) as problem:
             raise ValueError(f"'{folder / 'vocab.json'}' is not an alphabet: {problem}") from None
         model = TransformerXL(config.model, len(alphabet))

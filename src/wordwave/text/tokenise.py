@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import re
@@ -10,6 +9,7 @@ import unicodedata
 from itertools import chain, groupby
 from typing import Protocol
 
+from wordwave.names import unknown
 from wordwave.text.bpe import BpeTokeniser
 
 TOKENISERS = ("plain", "kim", "bpe")
@@ -79,9 +79,7 @@ class KimTokeniser:
 def build_tokeniser(kind: str, *, file: str | os.PathLike[str] | None = None) -> Tokeniser:
     """A tokeniser by its kind; `bpe` is read from the file it was saved to."""
     if kind not in TOKENISERS:
-        near = difflib.get_close_matches(kind, TOKENISERS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"kind must be one of {', '.join(TOKENISERS)}, got {kind!r}{hint}")
+        raise unknown("kind", kind, TOKENISERS)
     if kind == "bpe":
         if file is None:
             raise ValueError("kind 'bpe' needs the file of a trained tokeniser, got file=None")

@@ -152,12 +152,11 @@ class Training:
         mean = progress.loss / progress.since_judged
         progress.loss, progress.since_judged = 0.0, 0
         found = list(scores.values())
-        # States that an earlier version saved know the first figure only.
         is_best = bool(found) and found > (progress.best_scores or [progress.best_score])
         is_better = bool(found) and found[0] > progress.best_score
         progress.since_best = 0 if is_better else progress.since_best + 1
         if is_best:
-            progress.best_score, progress.best_scores = found[0], found
+            progress.best_scores = found
             progress.best_epoch, progress.best_step = progress.epoch, progress.step
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)

@@ -41,8 +41,8 @@ def train_in(
     journal = None
     if is_main:
         # A look at the dev part that the state does not know of comes again.
-        told = training.progress.step - (training.progress.since_judged > 0)
-        journal = Journal(folder, told)
+        last_look = training.progress.step - (training.progress.since_judged > 0)
+        journal = Journal(folder, last_look)
     saved = began = time.monotonic()
     before, words = training.progress.seconds, training.progress.n_words
     with _asked_to_stop() as asked:

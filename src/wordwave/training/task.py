@@ -58,14 +58,18 @@ class Progress:
     """What they took, as of the last saved state."""
     since_best: int = 0
     """Looks at the dev part that brought no better score; a tie won by another figure is none."""
-    best_score: float = -math.inf
     best_scores: list[float] = field(default_factory=list)
-    """The same, and the figures after it."""
+    """The figures of the best look, the one that selects first; none before the first look."""
     best_epoch: int = 0
     best_step: int = 0
     examples: str = ""
     """A fingerprint of the examples."""
     n_processes: int = 1
+
+    @property
+    def best_score(self) -> float:
+        """The figure that selects, at its best."""
+        return self.best_scores[0] if self.best_scores else -math.inf
 
 
 @dataclass(frozen=True)

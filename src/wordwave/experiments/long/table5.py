@@ -115,8 +115,9 @@ class Table5(LongTable):
         import torch
 
         from wordwave.data.parallel_text import first_release_targets
+        from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
-        from wordwave.tasks.translate import check_same_run, prepare, read_said, scored, train
+        from wordwave.tasks.translate import check_same_run, prepare, read_said, scored
         from wordwave.tasks.translate_config import load_pairs
         from wordwave.tasks.translation_scores import bleu_counts
         from wordwave.tasks.translator import Translator
@@ -126,7 +127,7 @@ class Table5(LongTable):
         folder = self.folder(cell)
         check_same_run(cell.config, folder)
         pairs = load_pairs(cell.config.data)
-        result = finished(folder) or train(cell.config, prepare(cell.config, pairs), folder)
+        result = finished(folder) or train(prepare(cell.config, pairs), folder)
         assert pairs.test is not None
         translator, said = Translator.load(folder), read_said(folder)
         target = translator.pieces.target

@@ -16,6 +16,7 @@ from wordwave.tasks.lm_config import LmConfig
 
 if TYPE_CHECKING:
     from wordwave.data.characters import Text
+    from wordwave.data.corpora import TextParts
     from wordwave.experiments.store import Record
     from wordwave.training.loop import Training
 
@@ -97,26 +98,31 @@ class Table6(LongTable):
         return list(cells.values())
 
     def training(self, row: str) -> Training:
+        from wordwave.data.corpora import load_text
         from wordwave.tasks.language_model import prepare
         from wordwave.training.loop import Training
 
         config = self.configs()[row]
-        prepared = prepare(config)
+        prepared = prepare(config, load_text(config.data.data, config.data.unit))
         return Training(prepared.writer.model, prepared.task, config.training)
 
     def train(self, cell: LongCell) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
-        from wordwave.tasks.language_model import check_same_run, prepare, train
+        from wordwave.data.corpora import load_text
+        from wordwave.tasks.language_model import check_same_run, prepare
+        from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.folder(cell)
         check_same_run(cell.config, folder)
-        result = finished(folder) or train(cell.config, prepare(cell.config), folder)
-        result = _with_best_memory(result, cell.config, folder)
+        data = cell.config.data
+        parts = load_text(data.data, data.unit)
+        result = finished(folder) or train(prepare(cell.config, parts), folder)
+        result = _with_best_memory(result, parts, cell.config, folder)
         journal = read_journal(folder / "metrics.jsonl")
         curve = [
             {"step": r["step"], "seconds": r["seconds"], "bpc": -r["dev_minus_bpc"]}
@@ -136,12 +142,11 @@ class Table6(LongTable):
         )
 
 
-def _with_best_memory(result: Record, config: LmConfig, folder: Path) -> Record:
+def _with_best_memory(result: Record, parts: TextParts, config: LmConfig, folder: Path) -> Record:
     """The figures with the memory that valid prefers: as long as in training, or as configured.
 
     A longer one helps relative positions, but shows waves more segments than they have seen.
     """
-    from wordwave.data.corpora import load_text
     from wordwave.tasks.language_model import head
     from wordwave.tasks.writer import Writer
 
@@ -150,7 +155,6 @@ def _with_best_memory(result: Record, config: LmConfig, folder: Path) -> Record:
     if trained == longer:
         return found
     writer = Writer.load(folder)
-    parts = load_text(config.data.data, writer.alphabet.unit)[0]
 
     def bits(text: Text) -> float:
         scored = head(text, config.data.score_on)

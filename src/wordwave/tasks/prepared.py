@@ -1,0 +1,113 @@
+"""A training in a run folder, whatever the task: it goes on where it was, alone, to its figures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from wordwave.files import check_place, write_text
+from wordwave.tasks.run_folder import finished
+from wordwave.tasks.trained import Trained
+from wordwave.training.journal import read_journal
+from wordwave.training.loop import Training
+from wordwave.training.run import Watch, train_in
+from wordwave.training.task import Task
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+class Prepared(ABC):
+    """All that a training needs, and what the user should know of it."""
+
+    task: Task
+    notes: list[str]
+    fingerprint: str
+    """Of the examples."""
+
+    @property
+    @abstractmethod
+    def trained(self) -> Trained:
+        """What will be trained, and kept."""
+
+    @abstractmethod
+    def result(
+        self, training: Training, journal: list[dict[str, Any]], folder: Path
+    ) -> dict[str, Any]:
+        """The figures of a finished training, whose best weights are in the model.
+
+        The test part is scored here, and nowhere else.
+        """
+
+
+def train(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    accelerator: Accelerator | None = None,
+    save_every: float = 60.0,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Train in a run folder, from where it was left; the figures of the finished run, which only
+    the main process has.
+
+    Args:
+        save_every, watch: as in `train_in`.
+    """
+    trained = prepared.trained
+    options = {} if accelerator is None else {"accelerator": accelerator}
+    training = Training(
+        trained.model,
+        prepared.task,
+        trained.config.training,
+        examples=prepared.fingerprint,
+        **options,
+    )
+    if not training.accelerator.is_main_process:
+        train_in(folder, training, save_every=save_every, watch=watch)
+        return {}
+    with _alone_in(folder):
+        if not (folder / "state").exists():
+            trained.save_all_but_weights(folder)
+        try:
+            train_in(folder, training, save_every=save_every, watch=watch)
+        except KeyboardInterrupt:
+            if training.best:
+                trained.save_weights(folder, training.best)
+            raise
+        result = prepared.result(training, read_journal(folder / "metrics.jsonl"), folder)
+        trained.save_weights(folder)
+        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
+        shutil.rmtree(folder / "state", ignore_errors=True)  # it is not needed any more
+        return result
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse to train where another process does: they would write over each other."""
+    path = folder / ".training.lock"
+    lock = FileLock(path)  # ends with its process, be it by a kill
+    check_place(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(
+            f"another process is training in '{folder}': wait for it, or choose another --out"
+        ) from None
+    except OSError as problem:
+        raise OSError(f"'{folder}' cannot be written: {problem.strerror}") from problem
+    try:
+        if finished(folder) is not None:
+            raise ValueError(f"another process has just finished the run in '{folder}'")
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
