@@ -2,6 +2,7 @@
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -88,3 +89,26 @@ def test_a_file_has_the_rights_that_any_new_file_has(tmp_path):
     write_whole(tmp_path / "file", private)
     (tmp_path / "usual").touch()
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_writers_of_one_file_in_many_threads_do_not_mix(tmp_path):
+    path = tmp_path / "file"
+    texts = [str(i) * 5000 for i in range(10)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda text: write_text(path, text), 20 * texts))
+    assert path.read_text() in texts and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_there_keeps_its_mode(tmp_path):
+    path = tmp_path / "private"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert path.read_text() == "new" and stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_to_itself_is_one_line(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(OSError, match=r"'.*a' cannot be written: it is a link without an end"):
+        write_text(tmp_path / "a", "text")

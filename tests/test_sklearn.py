@@ -3,6 +3,8 @@
 import inspect
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import fields
 
 import numpy as np
@@ -392,3 +394,14 @@ class OfNumbers(WaveClassifier):
 @checks.parametrize_with_checks([OfNumbers(dim=8, epochs=3, learning_rate=0.05, batch_size=16)])
 def test_scikit_learn_checks_on_numbers_as_words(estimator, check):
     check(estimator)
+
+
+def test_it_goes_with_an_accelerator_of_the_users_own():
+    """accelerate has one state for all; ours is not to be in the way of theirs."""
+    script = (
+        "from accelerate import Accelerator; from wordwave import WaveClassifier\n"
+        "model = WaveClassifier(epochs=1, dim=4, dev_share=0)\n"
+        "def fit(): model.fit(['a b', 'c'] * 5, [0, 1] * 5)\n"
+        "fit(); Accelerator(cpu=True, mixed_precision='bf16'); fit()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)

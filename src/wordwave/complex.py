@@ -94,6 +94,8 @@ def scale(z: Tensor, factor: Tensor) -> Tensor:
 class _Phasor(torch.autograd.Function):
     """cos and sin are each other's derivatives: the backward pass reuses the forward's values."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(phase: Tensor) -> Tensor:
         return join(torch.cos(phase), torch.sin(phase))

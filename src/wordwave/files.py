@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
+_UMASK = os.umask(0)
+os.umask(_UMASK)  # it can only be read by setting it, for all threads: once is enough
 # Writers made in Rust tell of a full disk in words alone.
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
@@ -19,8 +22,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     link; a device or a pipe, which has nothing to keep, is written at once.
     """
     is_device = path.exists() and not (path.is_file() or path.is_dir())
-    named, path = path, path if is_device else path.resolve()
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    named, path = path, path if is_device else _resolved(path)
+    new = path.with_name(f".{path.name}.{uuid4().hex}.new")  # of this writer alone
     try:
         if is_device:
             write(path)
@@ -30,7 +33,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         write(new)
         with new.open("rb+") as file:
             os.fsync(file.fileno())
-        new.chmod(0o666 & ~_umask())  # some writers make their files private
+        # Some writers make their files private; one that is there keeps its mode.
+        new.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_UMASK)
         new.replace(path)
     except BrokenPipeError:  # a pipe's reader has seen enough
         raise
@@ -47,6 +51,24 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole."""
     write_whole(path, lambda new: new.write_text(text, encoding="utf-8", newline="\n"))
+
+
+@contextmanager
+def locked(path: Path, *, timeout: float = -1) -> Iterator[None]:
+    """Hold a lock file, which ends with its process, be it by a kill.
+
+    Args:
+        timeout: seconds to wait for another who holds it, −1 for as long as it takes; after them
+            `filelock.Timeout` is raised.
+    """
+    from filelock import FileLock
+
+    with FileLock(path, timeout=timeout):
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows keeps a file that is open
+                path.unlink()
 
 
 def check_place(path: Path) -> None:
@@ -68,7 +90,8 @@ def _os_reason(problem: Exception, own: tuple[Path, ...]) -> str | None:
     return None if number is None else os.strerror(int(number[1]))
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a link that leads to itself
+        raise OSError(f"'{path}' cannot be written: it is a link without an end") from None

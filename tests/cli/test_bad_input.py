@@ -4,6 +4,8 @@ import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -434,3 +436,51 @@ def test_a_broken_result_is_named(cli, trained, tmp_path):
     cli.refusal(
         cli.call("train", "classify", *words), "result.json' is not the result", "remove it"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--vectors", "/no/such/glove.txt"], ["vectors must be a file", "glove.txt"]),
+        (["--freeze-vectors"], ["freeze_vectors needs vectors"]),
+        (["--tokeniser", "bpe", "--max-vocabulary", "9"], ["does not go with 'bpe'"]),
+        (["--encoder", "lstm", "--state-dim", "0"], ["state_dim must be at least 1, got 0"]),
+        (["--dim", "4000000000000"], ["more than this machine can hold"]),
+        (["--hidden-dim", str(10**23)], ["more than this machine can"]),
+    ],
+)
+def test_what_cannot_be_and_what_would_be_ignored_is_one_line(refused, words, said):
+    refused(*words, said=said)
+
+
+def test_a_config_without_bottom_is_one_line(cli, tmp_path):
+    deep = tmp_path / "deep.yaml"
+    deep.write_text("a: " + "[" * 5000 + "]" * 5000)
+    cli.refusal(cli.call("train", "classify", "--config", deep), "nested too deeply")
+
+
+def test_columns_without_a_file_and_brevity_without_json_are_refused(cli, trained, tmp_path):
+    cli.refusal(cli.call("evaluate", trained.folder, "--text", "body"), "--data FILE")
+    said = cli.call("predict", trained.folder, "--quiet", "--out", tmp_path / "x.csv", stdin=b"a\n")
+    cli.refusal(said, "--quiet is for JSON")
+
+
+@pytest.mark.parametrize("verb", ["predict", "explain"])
+def test_a_closed_input_is_one_line_and_a_closed_output_is_silence(trained, verb):
+    ask = f"{sys.executable} -m wordwave {verb} {trained.folder}"
+    done = subprocess.run(f"{ask} <&-", shell=True, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "there is no standard input to read texts" in done.stderr
+    done = subprocess.run(f"echo yes | {ask} >&-", shell=True, capture_output=True, timeout=120)
+    assert done.returncode == 0 and not done.stderr
+
+
+def test_answers_are_utf8_whatever_the_locale(trained):
+    done = subprocess.run(
+        [sys.executable, "-m", "wordwave", "predict", str(trained.folder)],
+        input="Zoë 日本\n".encode(),
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        timeout=120,
+    )
+    assert json.loads(done.stdout.decode("utf-8"))["text"] == "Zoë 日本"

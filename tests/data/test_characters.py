@@ -132,9 +132,8 @@ def small_corpus(tmp_path, monkeypatch):
     """A corpus of 2,000 bytes and a stand-in for its download."""
     words = b"abcd efgh" * 300
     whole, first = words[:2000], words[:1500]
-    corpus = Corpus(
-        "text8", "", 2000, (1500, hashlib.sha256(first).hexdigest()), "char", "none", "none"
-    )
+    corpus = Corpus("text8", "", 2000, hashlib.sha256(whole).hexdigest(), "char", "none", "none")
+    monkeypatch.setattr(corpora, "FIRST_69M_SHA256", hashlib.sha256(first).hexdigest())
     monkeypatch.setitem(CORPORA, "text8", corpus)
     monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path))
 
@@ -155,6 +154,8 @@ def test_a_corpus_is_downloaded_checked_and_split(small_corpus, tmp_path):
     parts = load_text("text8")
     assert lengths(parts) == [1800, 100, 100] and parts.unit == "char"
     assert content(parts.test).encode() == whole[1900:]
+    (tmp_path / "text8" / "text8").write_bytes(whole[:-1] + b"!")
+    assert corpora.corpus_state(corpus) == "wrong checksum"
 
 
 @pytest.mark.parametrize("content", [b"x" * 2000, b"short"])
@@ -165,6 +166,7 @@ def test_a_wrong_download_is_not_kept(small_corpus, tmp_path, monkeypatch, conte
         prepare_corpus(corpus)
     assert not (tmp_path / "text8" / "text8").exists()
     assert corpora.corpus_state(corpus) == "missing"
+    assert not (tmp_path / "raw" / "text8.zip").exists()
 
 
 def test_the_shared_beginning_of_text8_is_checked_and_has_a_split_of_its_own(

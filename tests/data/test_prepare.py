@@ -6,6 +6,7 @@ import http.server
 import io
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -87,7 +88,14 @@ def test_a_source_is_downloaded_once_and_progress_is_told(server, source, tmp_pa
     assert path.read_bytes() == CONTENT
     assert told[-1] == ("a.bin", len(CONTENT), len(CONTENT)) and len(told) > 2
     assert fetch(source, tmp_path) == path and len(server.ranges) == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
+    assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".")] == ["a.bin"]
+
+
+def test_two_who_want_the_same_source_do_not_write_over_each_other(server, source, tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: fetch(source, tmp_path), range(4)))
+    assert set(paths) == {tmp_path / "a.bin"} and paths[0].read_bytes() == CONTENT
+    assert len(server.ranges) == 1
 
 
 def test_a_cut_download_is_one_line_and_the_next_goes_on(server, source, tmp_path):

@@ -170,3 +170,34 @@ def test_state_dict_and_deepcopy_give_the_same_embedding(sharing):
 
 def test_repr_names_the_sizes():
     assert "7, 4, padding_idx=0" in repr(WaveEmbedding(V, D))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("options", [{}, {"phase": True}, {"damping": True}])
+def test_gradients_of_each_sentence_by_torch_func_are_those_of_autograd(dtype, options):
+    emb = WaveEmbedding(9, 3, **options).to(dtype)
+    ids = torch.tensor([[1, 2, 3], [4, 4, 0]])
+    weights = {name: w.detach() for name, w in emb.named_parameters()}
+
+    def loss(weights, sentence):
+        return torch.func.functional_call(emb, weights, (sentence,)).square().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(weights, ids)
+    for i, sentence in enumerate(ids):
+        emb.zero_grad()
+        emb(sentence).square().sum().backward()
+        for name, weight in emb.named_parameters():
+            assert_close(found[name][i], weight.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_damping_is_as_exact_as_the_table_at_any_position(dtype):
+    emb = WaveEmbedding(9, 3, damping=True)
+    with torch.no_grad():
+        emb.damping.weight.fill_(-6.0)
+        emb.damping.weight[2] = -18.0
+    positions = torch.tensor([257, 301, 70_000])
+    ids = torch.tensor([1, 2, 2])
+    small = copy.deepcopy(emb).to(dtype)
+    exact = copy.deepcopy(small).double()(ids, positions)
+    assert_close(small(ids, positions).double(), exact, rtol=0.02, atol=0.02)

@@ -129,3 +129,10 @@ def test_dropout_is_the_identity_in_evaluation(field, p):
     assert torch.equal(Dropout(p, field=field).eval()(x), x)
     if p == 0:
         assert torch.equal(Dropout(p, field=field)(x), x)
+
+
+def test_batch_norm_learns_nothing_from_nothing():
+    norm = BatchNorm(2)
+    norm(torch.zeros(0, 3, 4))
+    norm(torch.ones(2, 3, 4), torch.zeros(2, 3, dtype=torch.bool))
+    assert (norm.variance == 1).all() and (norm.mean == 0).all()

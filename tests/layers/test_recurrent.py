@@ -182,3 +182,18 @@ def test_a_fresh_lstm_remembers(field, share):
 def test_word_mask_is_true_up_to_the_length():
     expected = [[True] * 5, [True, True, False, False, False], [False] * 5]
     assert word_mask(LENGTHS, L).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [RNN, LSTM])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_padding_may_hold_anything(kind, bidirectional):
+    layer = kind(2, 3, bidirectional=bidirectional)
+    x, lengths = torch.randn(2, 4, 4), torch.tensor([4, 2])
+    odd = x.clone()
+    odd[1, 2:] = torch.nan
+    out, state = layer(odd, lengths=lengths)
+    expected, expected_state = layer(x, lengths=lengths)
+    assert torch.equal(out, expected)
+    assert all(map(torch.equal, state, expected_state))
+    out.sum().backward()
+    assert all(w.grad.isfinite().all() for w in layer.parameters())

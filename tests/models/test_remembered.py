@@ -44,6 +44,8 @@ def test_it_forgets_when_it_knows_too_much_and_when_the_model_was_trained(monkey
     with torch.no_grad():
         model.embedding.frequency.weight.mul_(2)
     torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
+    model.embedding.amplitude.weight.data.mul_(-3)  # which makes no new version
+    torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
 
 
 def test_it_notices_training_and_answers_many_threads_alike():

@@ -183,6 +183,27 @@ def test_waves_start_again_with_each_segment_or_run_on(oracle):
     (there, _), (on, _) = segment.read(ids, memory_length=0), running.read(ids, memory_length=0)
     torch.testing.assert_close(there[:, :5], there[:, 5:])
     assert not torch.allclose(on[:, :5], on[:, 5:], atol=1e-3)
+    wrapped = built(oracle, replace(WAVES, wave_positions="running", wave_period=5))
+    again, _ = wrapped.read(ids, memory_length=0)
+    torch.testing.assert_close(again[:, :5], again[:, 5:])
+
+
+def test_streams_at_their_own_places_are_read_as_each_alone(oracle):
+    model = built(oracle, replace(WAVES, wave_positions="running", wave_period=7))
+    ids, places = torch.randint(V, (2, 5)), torch.tensor([[3], [20]])
+    together, _ = model(ids, None, places)
+    for i, place in enumerate([3, 20]):
+        torch.testing.assert_close(together[i : i + 1], model(ids[i : i + 1], None, place)[0])
+
+
+def test_what_is_made_of_distances_grows_with_what_was_read(oracle):
+    model = built(oracle, WAVES)
+    ids, past = torch.randint(V, (1, 40)), None
+    whole, _ = model.read(ids, memory_length=10**9)
+    for i in range(40):
+        logits, past = model.read(ids[:, i : i + 1], past, memory_length=10**9)
+        torch.testing.assert_close(logits[:, 0], whole[:, i])
+    assert past.distances[0].shape[1] <= 80
 
 
 def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(oracle):
@@ -199,7 +220,7 @@ def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(ora
         ({"position": "rope"}, "'rope' goes with embedding 'none', got 'complex-order'"),
         ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
         ({"memory_length": -1}, "memory_length must be at least 0, got -1"),
-        ({"embedding": "none", "share": "real"}, "binds the parts of complex weights"),
+        ({"embedding": "none", "share": "real"}, "share 'real' has no meaning for 'none'"),
         ({"embedding": "none", "dim": 9, "n_heads": 1}, "even dim, got 9"),
     ],
 )

@@ -109,6 +109,21 @@ def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path
     assert same_weights(whole, folder)
 
 
+def test_a_closed_pipe_stops_and_saves_as_ctrl_c_does(table, undisturbed, tmp_path):
+    whole, _ = undisturbed
+    folder = tmp_path / "unwatched"
+    words = command(table, folder)
+    words[words.index("--save-every") + 1] = "1000"
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.stdout.close()
+    told = process.stderr.read()
+    assert process.wait(timeout=60) == 130
+    assert told.strip() == f"wordwave: stopped and saved in '{folder}'; the same command goes on"
+    run(words)
+    assert same_weights(whole, folder)
+
+
 def test_two_processes_learn_as_one_with_the_doubled_batch(table, tmp_path):
     plain = ("--dropout", "0", "--word-dropout", "0")
     one, two = tmp_path / "one", tmp_path / "two"

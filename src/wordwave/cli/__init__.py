@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -32,18 +34,29 @@ VERBS = {
     "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding knows of order"),
 }
 """Each verb is a function of the words after it, named in its module like its last word."""
+_TOO_LARGE = re.compile(
+    "can't allocate memory|out of memory|Storage size calculation|Overflow when"
+)
+"""How torch says that something is."""
 
 
 def main() -> None:
     """Run `wordwave VERB …`; a user's mistake ends in one line and exit code 2."""
     signal.signal(signal.SIGTERM, _interrupt)  # workers are told to stop as by Ctrl-C
     threading.excepthook = _thread_ended
+    _speak_utf8()
     try:
         _run(sys.argv[1:])
     except BrokenPipeError:  # the reader has seen enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as mistake:
         _end(" ".join(str(mistake).split()), 2)
+    except RecursionError:
+        _end("a file is nested too deeply to be read", 2)
+    except (MemoryError, OverflowError, RuntimeError, TypeError) as problem:
+        if isinstance(problem, (RuntimeError, TypeError)) and not _TOO_LARGE.search(str(problem)):
+            raise
+        _end("that is more than this machine can hold or count: ask for less", 2)
     except ModuleNotFoundError as missing:
         _end(f"{missing}; the command line needs its extra: pip install 'wordwave[cli]'", 2)
     except KeyboardInterrupt as stop:
@@ -102,6 +115,15 @@ def overview(verbs: Iterable[str] = VERBS) -> str:
 def _end(line: str, code: int) -> None:
     print(f"wordwave: {line}", file=sys.stderr)
     sys.exit(code)
+
+
+def _speak_utf8() -> None:
+    """Write UTF-8 wherever this runs, as all files that are read and written here are."""
+    if sys.stdout is None:  # closed: nobody wants to read it
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
 
 
 def _thread_ended(args: threading.ExceptHookArgs) -> None:

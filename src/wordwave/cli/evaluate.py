@@ -94,6 +94,8 @@ def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
 
     data = classifier.config.data
     if options.data is None:
+        if options.text or options.label:
+            raise ValueError("--text and --label name columns of --data FILE, which is missing")
         if data.data == IN_MEMORY:
             raise ValueError(f"'{options.run}' was trained in memory: name examples with --data")
         try:

@@ -44,6 +44,7 @@ def evaluate_lm(args: list[str], prog: str) -> None:
     from rich.console import Console
 
     from wordwave.cli.options import AS_IT_IS
+    from wordwave.data.characters import UNIT_NAMES
     from wordwave.files import write_text
     from wordwave.tasks.language_model import evaluate_language_model
 
@@ -54,14 +55,15 @@ def evaluate_lm(args: list[str], prog: str) -> None:
 
         draw_frequencies(Writer.load(options.run), options.picture)
         console.print(f"Written: {options.picture}", **AS_IT_IS)
-    figures = evaluate_language_model(
-        options.run,
-        options.data,
-        memory_length=options.memory,
-        characters=options.characters,
-        batch_size=options.batch_size,
-    )
-    unit = {"char": "character", "byte": "byte"}[figures["unit"]]
+    with console.status("reading …"):
+        figures = evaluate_language_model(
+            options.run,
+            options.data,
+            memory_length=options.memory,
+            characters=options.characters,
+            batch_size=options.batch_size,
+        )
+    unit = UNIT_NAMES[figures["unit"]]
     console.print(
         f"{figures['text']}: {figures['characters']:,} {unit}s\n"
         f"{figures['bpc']:.4f} bits per {unit}, each looks back to {figures['memory_length']}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,15 +90,14 @@ def explain(args: list[str], prog: str) -> None:
 
 
 def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
+    from wordwave.cli.stream import piped
     from wordwave.data.tables import read_texts
 
     if options.text is not None:
         return iter([options.text])
     if options.file is not None:
         return read_texts(options.file, text=column)
-    if sys.stdin.isatty():
-        print("Type texts, one a line; Ctrl-D ends.", file=sys.stderr)
-    return read_texts(sys.stdin.buffer)
+    return read_texts(piped("texts, one a line"))
 
 
 def show(explanation: Explanation, console: Console) -> None:

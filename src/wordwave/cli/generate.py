@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,7 @@ def generate(args: list[str], prog: str) -> None:
             raise ValueError(f"{name} must be at least 0, got {value}")
     import torch
 
+    from wordwave.cli.stream import piped, say
     from wordwave.tasks.writer import Writer
 
     torch.set_num_threads(1)
@@ -45,17 +47,11 @@ def generate(args: list[str], prog: str) -> None:
     prompt = options.prompt or ""
     if options.prompt == "-":
         try:
-            prompt = sys.stdin.buffer.read().decode("utf-8")
+            prompt = piped("a prompt").read().decode("utf-8")
         except UnicodeDecodeError as problem:
             raise ValueError(f"the prompt must be UTF-8, got {problem.reason}") from None
     if unknown := writer.unknown_in(prompt):
         shown = ", ".join(map(repr, unknown[:8])) + (", …" if len(unknown) > 8 else "")
         print(f"read as unknown, for training never saw them: {shown}", file=sys.stderr)
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
-    for part in writer.write(
-        prompt, options.length, options.sampling, memory_length=options.memory
-    ):
-        sys.stdout.write(part)
-        sys.stdout.flush()
-    sys.stdout.write("\n")
+    said = writer.write(prompt, options.length, options.sampling, memory_length=options.memory)
+    say(chain([prompt], said, ["\n"]))

@@ -50,12 +50,14 @@ class PredictOptions:
 def predict(args: list[str], prog: str) -> None:
     """`wordwave predict`"""
     options = tyro.cli(PredictOptions, prog=prog, args=args)
-    from wordwave.cli.stream import arriving, batches, is_text, piped
+    from wordwave.cli.stream import arriving, batches, is_text, piped, say
     from wordwave.data.tables import read_rows
     from wordwave.files import write_whole
     from wordwave.tasks.classifier import TextClassifier
 
     form = None if options.out is None else table_form(options.out)
+    if options.quiet and form is not None:
+        raise ValueError(f"--quiet is for JSON, got a table to write, '{options.out}'")
     classifier = TextClassifier.load(options.run)
     column = options.text or classifier.config.data.text
     parts: Iterable[list[Row]]
@@ -64,9 +66,7 @@ def predict(args: list[str], prog: str) -> None:
     elif options.file is not None:
         parts = batches(read_rows(options.file, text=column), BATCH)
     else:
-        if sys.stdin.isatty():
-            print("Type texts, one a line; Ctrl-D ends.", file=sys.stderr)
-        parts = arriving(read_rows(piped(), text=column), BATCH)
+        parts = arriving(read_rows(piped("texts, one a line"), text=column), BATCH)
     answers = Answers(classifier, column)
     if form is None:
         lines = answers.as_json(parts, quiet=options.quiet)
@@ -76,9 +76,7 @@ def predict(args: list[str], prog: str) -> None:
         is_packed = options.out.suffix.lower() == ".gz"
         write_whole(options.out, lambda new: _write(lines, new, is_packed))
     else:
-        for line in lines:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+        say(lines)
     if answers.n_cut:
         longest = classifier.encoder.max_length
         said = f"{answers.n_cut:,} of {answers.n:,} texts were cut to {longest} words"

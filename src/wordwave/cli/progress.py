@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wordwave.cli.options import AS_IT_IS
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from wordwave.training.task import Epoch, Step
+    from wordwave.training.run import Watch
+    from wordwave.training.task import Epoch, Note, Step
 
 T = TypeVar("T")
 COUNT = "{task.completed:.0f}/{task.total:.0f}"
@@ -72,63 +74,63 @@ def step_bar(total: int, done: Callable[[], int], console: Console) -> Iterator[
             bar.update(task, completed=done())
 
 
+@dataclass(frozen=True)
+class Saying:
+    """How a task tells of its training."""
+
+    unit: str
+    """What is read."""
+    loss: Callable[[float], str]
+    """The loss of a step, beside the bar."""
+    look: Callable[[Epoch], str]
+    """A look at the dev part, on a line of its own."""
+
+
+def _figures(report: Epoch) -> str:
+    scores = "".join(f"  dev {name} {value:.4f}" for name, value in report.scores.items())
+    return f"loss {report.loss:.4f}{scores}"
+
+
+def _bits(report: Epoch) -> str:
+    said = f"training {report.loss / math.log(2):.4f} bits"
+    if report.scores:
+        said += f"  valid {-report.scores['minus_bpc']:.4f} bits"
+    return said
+
+
+OF_WORDS = Saying("words", lambda loss: f"loss {loss:.4f}", _figures)
+OF_CHARACTERS = Saying("characters", lambda loss: f"{loss / math.log(2):.3f} bits", _bits)
+
+
 @contextmanager
-def training_bar(epochs: int | None, console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
+def training_bar(console: Console, saying: Saying, epochs: int | None = None) -> Iterator[Watch]:
     """A bar over the steps of a training, and a line for each look: what `Training.run` tells.
 
     Args:
         epochs: how many there will be at most; `None` where steps are counted instead.
     """
-    from wordwave.training.task import Step
+    from wordwave.training.task import Note, Step
 
     unit = "epoch {task.fields[epoch]}" if epochs else "step " + COUNT
-    fields = "loss {task.fields[loss]}  {task.fields[speed]:,.0f} words/s"
+    fields = "{task.fields[loss]}  {task.fields[speed]:,.0f} " + f"{saying.unit}/s"
     with progress(unit, console, fields, transient=True) as bar:
-        task = bar.add_task("", total=1, epoch=f"1/{epochs}", loss="-", speed=0.0)
+        task = bar.add_task("", total=1, epoch=f"1/{epochs}", loss="", speed=0.0)
         pace = Pace()
 
-        def watch(report: Step | Epoch) -> None:
-            if isinstance(report, Step):
+        def watch(report: Step | Epoch | Note) -> None:
+            if isinstance(report, Note):
+                console.print(report.text, **AS_IT_IS)
+            elif isinstance(report, Step):
                 pace.count(report.n_words)
                 bar.update(task, total=report.n_steps, completed=report.step)
-                bar.update(task, loss=f"{report.loss:.4f}", speed=pace.speed)
-                return
-            scores = "".join(f"  dev {name} {value:.4f}" for name, value in report.scores.items())
-            best = "  best" if report.is_best else ""
-            at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
-            console.print(
-                f"{at}  loss {report.loss:.4f}{scores}  {pace.speed:,.0f} words/s{best}",
-                **AS_IT_IS,
-            )
-            bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
-            pace.restart()
-
-        yield watch
-
-
-@contextmanager
-def character_bar(console: Console) -> Iterator[Callable[[Step | Epoch], None]]:
-    """The same for a language model: a line for each look at the valid part, in bits."""
-    from wordwave.training.task import Step
-
-    fields = "{task.fields[bits]} bits  {task.fields[speed]:,.0f} characters/s"
-    with progress("step", console, COUNT, fields, transient=True) as bar:
-        task = bar.add_task("", total=1, bits="-", speed=0.0)
-        pace = Pace()
-
-        def watch(report: Step | Epoch) -> None:
-            bits = report.loss / math.log(2)
-            if isinstance(report, Step):
-                pace.count(report.n_words)
-                bar.update(task, total=report.n_steps, completed=report.step)
-                bar.update(task, bits=f"{bits:.3f}", speed=pace.speed)
-                return
-            said = f"step {report.step:>6}  training {bits:.4f} bits"
-            if report.scores:
-                said += f"  valid {-report.scores['minus_bpc']:.4f} bits per character"
-            best = "  best" if report.is_best else ""
-            console.print(f"{said}  {pace.speed:,.0f} characters/s{best}", **AS_IT_IS)
-            pace.restart()
+                bar.update(task, loss=saying.loss(report.loss), speed=pace.speed)
+            else:
+                at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
+                best = "  best" if report.is_best else ""
+                speed = f"{pace.speed:,.0f} {saying.unit}/s"
+                console.print(f"{at}  {saying.look(report)}  {speed}{best}", **AS_IT_IS)
+                bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
+                pace.restart()
 
         yield watch
 

@@ -49,12 +49,23 @@ def is_text(given: str) -> bool:
         return True
 
 
-def piped() -> IO[bytes]:
-    """What is piped in, for `arriving`.
+def piped(what: str) -> IO[bytes]:
+    """What is piped in, for `arriving`; at a keyboard it says what to type.
 
     Not `sys.stdin` itself: Python cannot end while a thread waits for a line of it.
     """
+    if sys.stdin is None:
+        raise ValueError(f"there is no standard input to read {what} from")
+    if sys.stdin.isatty():
+        print(f"Type {what}; Ctrl-D ends.", file=sys.stderr)
     return open(sys.stdin.fileno(), "rb", closefd=False)
+
+
+def say(lines: Iterable[str]) -> None:
+    """Write to standard output, each line as it comes."""
+    for line in lines:
+        sys.stdout.write(line)
+        sys.stdout.flush()
 
 
 class _End:

@@ -26,7 +26,7 @@ class ClassifyOptions(RunOptions, ClassifyConfig):
 def classify(args: list[str], prog: str) -> None:
     """`wordwave train classify`"""
     options, config = options_from(args, prog, ClassifyOptions, ClassifyConfig, "classify")
-    from wordwave.cli.progress import training_bar
+    from wordwave.cli.progress import OF_WORDS, training_bar
     from wordwave.tasks import classify as task
 
     carry_out(
@@ -36,7 +36,7 @@ def classify(args: list[str], prog: str) -> None:
         task=task,
         load=lambda: load_examples(config.data),
         prepare=lambda parts: task.prepare(config, parts),
-        bar=lambda console: training_bar(config.training.epochs, console),
+        bar=lambda console: training_bar(console, OF_WORDS, config.training.epochs),
         show=show_result,
     )
 

@@ -26,7 +26,7 @@ class LmOptions(RunOptions, LmConfig):
 def lm(args: list[str], prog: str) -> None:
     """`wordwave train lm`"""
     options, config = options_from(args, prog, LmOptions, LmConfig, "lm")
-    from wordwave.cli.progress import character_bar
+    from wordwave.cli.progress import OF_CHARACTERS, training_bar
     from wordwave.data.corpora import load_text
     from wordwave.tasks import language_model as task
 
@@ -37,7 +37,7 @@ def lm(args: list[str], prog: str) -> None:
         task=task,
         load=lambda: load_text(config.data.data, config.data.unit),
         prepare=lambda parts: task.prepare(config, parts),
-        bar=character_bar,
+        bar=lambda console: training_bar(console, OF_CHARACTERS),
         show=show_result,
     )
 
@@ -52,12 +52,15 @@ def default_folder(config: LmConfig) -> Path:
 
 def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     """The figures of a finished run, and what to do with it."""
+    from wordwave.data.characters import UNIT_NAMES
+
+    unit = UNIT_NAMES[result["unit"]]
     lines = [
-        f"valid {result['valid_bpc']:.4f}, test {result['test_bpc']:.4f} bits per character "
-        f"({result['valid_characters']:,} and {result['test_characters']:,} characters; "
+        f"valid {result['valid_bpc']:.4f}, test {result['test_bpc']:.4f} bits per {unit} "
+        f"({result['valid_characters']:,} and {result['test_characters']:,} {unit}s; "
         f"weights of step {result['best_step']:,})",
         f"{result['parameters']:,} parameters, "
-        f"{result['characters_per_second']:,.0f} characters/s in training",
+        f"{result['characters_per_second']:,.0f} {unit}s/s in training",
         f"Written: {folder}",
         f'Next: wordwave generate {folder} --prompt "The "',
     ]

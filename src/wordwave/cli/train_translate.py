@@ -27,7 +27,7 @@ class TranslateOptions(RunOptions, TranslateConfig):
 def translate(args: list[str], prog: str) -> None:
     """`wordwave train translate`"""
     options, config = options_from(args, prog, TranslateOptions, TranslateConfig, "translate")
-    from wordwave.cli.progress import training_bar
+    from wordwave.cli.progress import OF_WORDS, training_bar
     from wordwave.tasks import translate as task
 
     carry_out(
@@ -37,7 +37,7 @@ def translate(args: list[str], prog: str) -> None:
         task=task,
         load=lambda: load_pairs(config.data),
         prepare=lambda pairs: task.prepare(config, pairs),
-        bar=lambda console: training_bar(None, console),
+        bar=lambda console: training_bar(console, OF_WORDS),
         show=show_result,
     )
 

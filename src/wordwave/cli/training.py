@@ -102,12 +102,12 @@ def carry_out(
 
     from wordwave.tasks.prepared import train
     from wordwave.tasks.run_folder import finished
-    from wordwave.training.loop import make_accelerator
+    from wordwave.training.processes import launched_processes
     from wordwave.training.run import Stopped
 
     torch.set_num_threads(options.threads)
-    accelerator = make_accelerator()
-    console = Console(quiet=not accelerator.is_main_process)
+    processes = launched_processes()
+    console = Console(quiet=not processes.is_main_process)
     task.check_same_run(config, folder)
     result = finished(folder)
     if result is not None:
@@ -125,7 +125,7 @@ def carry_out(
             result = train(
                 prepared,
                 folder,
-                accelerator=accelerator,
+                processes=processes,
                 save_every=options.save_every,
                 watch=watch,
             )
@@ -133,7 +133,7 @@ def carry_out(
         raise Stopped(f"stopped and saved in '{folder}'; the same command goes on") from None
     except OSError as problem:
         raise OSError(f"{problem}; mend that, and the same command goes on") from problem
-    if accelerator.is_main_process:
+    if processes.is_main_process:
         show(result, folder, console)
 
 

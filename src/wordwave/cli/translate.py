@@ -46,7 +46,7 @@ class TranslateOptions:
 def translate(args: list[str], prog: str) -> None:
     """`wordwave translate`"""
     options = tyro.cli(TranslateOptions, prog=prog, args=args)
-    from wordwave.cli.stream import arriving, batches, is_text, piped
+    from wordwave.cli.stream import arriving, batches, is_text, piped, say
     from wordwave.data.tables import read_texts
     from wordwave.files import write_whole
     from wordwave.tasks.translator import Search, Translator
@@ -62,9 +62,7 @@ def translate(args: list[str], prog: str) -> None:
     elif options.file is not None:
         parts = batches(read_texts(options.file, form="txt"), BATCH)
     else:
-        if sys.stdin.isatty():
-            print("Type sentences, one a line; Ctrl-D ends.", file=sys.stderr)
-        parts = arriving(read_texts(piped()), BATCH)
+        parts = arriving(read_texts(piped("sentences, one a line")), BATCH)
     teller = Teller(translator, search, as_json=options.json or options.n_best > 1)
     teller.picture = options.picture
     teller.keep = references is not None
@@ -73,9 +71,7 @@ def translate(args: list[str], prog: str) -> None:
         write_whole(options.out, lambda new: _write(lines, new))
         print(f"Written: {options.out}", file=sys.stderr)
     else:
-        for line in lines:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+        say(lines)
     if references is not None:
         _score(translator, teller.said, references)
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Unit = Literal["char", "byte"]
+UNIT_NAMES: dict[str, str] = {"char": "character", "byte": "byte"}
 
 CHUNK = 1 << 20
 UNKNOWN_ID = 0

@@ -33,8 +33,8 @@ class Corpus:
     url: str
     size: int
     """Bytes of the whole text."""
-    prefix: tuple[int, str] | None
-    """So many first bytes have this sha256. None: not known to us."""
+    sha256: str
+    """Of the whole text."""
     unit: Unit
     licence: str
     citation: str
@@ -47,7 +47,7 @@ CORPORA = {
             "text8",
             "http://mattmahoney.net/dc/text8.zip",
             100 * MILLION,
-            (69 * MILLION, "5a8ab37ccc834f09479cf12e84cc4c817191ad8ee15dfde2a476a8e80d7071da"),
+            "6e890197040d37d85beb962ae1f041ff1d9a9ca8d20c7d99c85027eebf51dca7",
             "char",
             "CC BY-SA 3.0 and GFDL (Wikipedia)",
             "Mahoney (2011), Large text compression benchmark; split of Mikolov et al. (2012)",
@@ -56,7 +56,7 @@ CORPORA = {
             "enwik8",
             "http://mattmahoney.net/dc/enwik8.zip",
             100 * MILLION,
-            None,
+            "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8",
             "byte",
             "CC BY-SA 3.0 and GFDL (Wikipedia)",
             "Mahoney (2011), Large text compression benchmark",
@@ -64,6 +64,9 @@ CORPORA = {
     )
 }
 FIRST_69M = "text8.first69M.xz"
+"""The first 69 million characters of text8, which may stand for it."""
+FIRST_69M_SHA256 = "5a8ab37ccc834f09479cf12e84cc4c817191ad8ee15dfde2a476a8e80d7071da"
+"""Of these characters, unpacked."""
 
 
 @dataclass(frozen=True)
@@ -97,17 +100,24 @@ def load_text(data: str, unit: Unit | None = None) -> TextParts:
         unit = unit or corpus.unit
         path = corpus_file(corpus)
         text = read_text(path, unit)
+        if path.name != FIRST_69M and path.stat().st_size != corpus.size:
+            raise ValueError(
+                f"'{path}' must have {corpus.size:,} bytes, got {path.stat().st_size:,}: "
+                f"wordwave data prepare {corpus.name} mends it"
+            )
         if path.name == FIRST_69M:
-            _check_prefix(corpus, text, path)
+            _check_sha256(text, FIRST_69M_SHA256, path)
             return split(text, unit, (60, 4, 5))
         return split(text, unit)
     unit = unit or "char"
     if data == BUILT_IN:
         return split(text_of(python_help(), BUILT_IN, unit), unit)
-    hint = suggestion(data, [BUILT_IN, *CORPORA])
-    if hint and not Path(data).exists():
+    path = Path(data)
+    is_bare = not path.suffix and len(path.parts) == 1
+    hint = suggestion(data, [BUILT_IN, *CORPORA]) if is_bare else ""
+    if hint and not path.exists():
         raise ValueError(f"there is no corpus or file {data!r}{hint}")
-    return split(read_text(Path(data), unit), unit)
+    return split(read_text(path, unit), unit)
 
 
 def split(text: Text, unit: Unit, shares: tuple[int, int, int] = (90, 5, 5)) -> TextParts:
@@ -149,10 +159,10 @@ def corpus_state(
     if not path.is_file():
         return "missing"
     try:
-        _check_prefix(corpus, read_text(path, "byte"), path)
+        _check_sha256(read_text(path, "byte"), corpus.sha256, path)
     except ValueError:
         return "wrong checksum"
-    return "ok" if path.stat().st_size == corpus.size else "wrong checksum"
+    return "ok"
 
 
 def prepare_corpus(
@@ -184,22 +194,23 @@ def prepare_corpus(
             raise ValueError(
                 f"{corpus.name} must have {corpus.size:,} bytes, got {size:,}; it was not kept"
             )
-        _check_prefix(corpus, read_text(new, "byte"), packed)
+        try:
+            _check_sha256(read_text(new, "byte"), corpus.sha256, packed)
+        except ValueError:
+            packed.unlink()
+            raise
 
     write_whole(path, unpack)
     return [path]
 
 
-def _check_prefix(corpus: Corpus, text: Text, path: Path) -> None:
-    if corpus.prefix is None:
-        return
-    size, expected = corpus.prefix
+def _check_sha256(text: Text, expected: str, path: Path) -> None:
     digest = hashlib.sha256()
-    for chunk in text.part(0, size, text.name).chunks():
+    for chunk in text.chunks():
         digest.update(chunk.tobytes())
     if digest.hexdigest() != expected:
         raise ValueError(
-            f"'{path}': its first {size:,} characters must have the sha256 {expected[:12]}…, "
+            f"'{path}': its {len(text):,} characters must have the sha256 {expected[:12]}…, "
             f"got {digest.hexdigest()[:12]}…"
         )
 

@@ -22,7 +22,7 @@ from typing import Literal
 
 from wordwave.data.catalogue import DataSet, Part, Source
 from wordwave.data.home import data_home
-from wordwave.files import write_whole
+from wordwave.files import locked, write_whole
 
 MIRROR = "WORDWAVE_MIRROR"
 Progress = Callable[[str, int, "int | None"], None]
@@ -83,19 +83,24 @@ def state(part: Part, *, home: Path | None = None) -> Literal["ok", "missing", "
 
 
 def fetch(source: Source, folder: Path, *, progress: Progress | None = None) -> Path:
-    """The source as a file in the folder, downloaded unless it is there."""
+    """The source as a file in the folder, downloaded unless it is there.
+
+    Who asks for it while another process downloads it waits for that one.
+    """
     import pooch
 
     mirror = os.environ.get(MIRROR)
     if mirror and not mirror.startswith(("http://", "https://")):
         raise ValueError(f"{MIRROR} must start with http:// or https://, got {mirror!r}")
-    with _quiet(pooch.get_logger()):
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f"{source.file}.part"
+    with _quiet(pooch.get_logger()), locked(folder / f".{source.file}.lock"):
         path = pooch.retrieve(
             f"{mirror.rstrip('/')}/{source.file}" if mirror else source.url,
             known_hash=source.sha256 and f"sha256:{source.sha256}",
             fname=source.file,
             path=folder,
-            downloader=_Continued(source, folder / f"{source.file}.part", progress),
+            downloader=_Continued(source, part, progress),
         )
     return Path(path)
 

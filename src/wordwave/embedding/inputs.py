@@ -23,14 +23,19 @@ def check_ids(ids: Tensor, vocab_size: int) -> None:
         raise ValueError(f"ids must be a tensor of int64 or int32, got {ids.dtype}")
     if ids.dim() == 0:
         raise ValueError("ids must have at least one dimension (..., L), got a scalar")
-    # Reading values back would break a compiled graph and stall an accelerator.
-    if torch.compiler.is_compiling() or ids.device.type != "cpu" or ids.numel() == 0:
+    if has_no_values(ids) or ids.numel() == 0:
         return
     low, high = (int(v) for v in torch.aminmax(ids))
     if low < 0 or high >= vocab_size:
         bad = low if low < 0 else high
         where = tuple(int(i) for i in (ids == bad).nonzero()[0])
         raise ValueError(f"ids must be in [0, {vocab_size}), got {bad} at index {where}")
+
+
+def has_no_values(x: Tensor) -> bool:
+    """Whether values cannot be looked at, or not without waiting for them."""
+    transformed = torch._C._are_functorch_transforms_active()  # by torch.func
+    return torch.compiler.is_compiling() or transformed or x.device.type != "cpu"
 
 
 def count_positions(ids: Tensor, positions: Tensor | int | None, name: str = "positions") -> Tensor:

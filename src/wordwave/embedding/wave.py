@@ -9,7 +9,13 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.angle import angle
 from wordwave.embedding.frequency import FrequencyInit, initial_frequencies
-from wordwave.embedding.inputs import check_ids, check_sizes, count_positions, is_word
+from wordwave.embedding.inputs import (
+    check_ids,
+    check_sizes,
+    count_positions,
+    has_no_values,
+    is_word,
+)
 from wordwave.embedding.kernel import SHORT, wave_rows
 from wordwave.embedding.table import Share, Table, check_share
 
@@ -178,16 +184,17 @@ class WaveEmbedding(nn.Module):
     def _decay(self, ids: Tensor, position: Tensor) -> Tensor:
         """r₁^pos = e^{−softplus(ρ)·pos}, so that r₁ ≤ 1 whatever ρ is."""
         assert self.damping is not None
-        rate = F.softplus(self.damping(ids))
-        return torch.exp(-rate * position.to(rate.dtype))
+        damping = self.damping(ids)
+        # Positions beyond 256 are not whole in bfloat16, nor beyond 65,504 finite in float16.
+        wide = torch.promote_types(damping.dtype, torch.float32)
+        return torch.exp(-F.softplus(damping.to(wide)) * position.to(wide)).to(damping.dtype)
 
     def _is_plain_cpu(self, ids: Tensor) -> bool:
-        """Whether `wave_rows` serves: full tables in float32, eager, on the CPU."""
+        """Whether `wave_rows` serves: full tables in float32, eager, on the CPU, no torch.func."""
         tables = [t for t in (self.amplitude, self.frequency, self.phase) if t is not None]
         return (
-            not torch.compiler.is_compiling()
+            not has_no_values(ids)
             and self.damping is None
-            and ids.device.type == "cpu"
             and all(t.share is None and t.weight.dtype == torch.float32 for t in tables)
         )
 

@@ -87,8 +87,9 @@ class BatchNorm(nn.Module):
         variance = ((x - mean).square() * counted).sum(over) / n
         with torch.no_grad():
             unbiased = variance * n / (n - 1).clamp(min=1)
-            self.mean.lerp_(mean.to(self.mean.dtype), self.momentum)
-            self.variance.lerp_(unbiased.to(self.variance.dtype), self.momentum)
+            step = self.momentum * counted.any().to(self.mean.dtype)  # nothing says nothing
+            self.mean.lerp_(mean.to(self.mean.dtype), step)
+            self.variance.lerp_(unbiased.to(self.variance.dtype), step)
         return mean, variance
 
 

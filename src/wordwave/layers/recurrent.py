@@ -95,8 +95,11 @@ class _Recurrent(nn.Module, ABC):
         check_width("x", x, self.in_dim, self.field)
         if x.dim() != 3:
             raise ValueError(f"x must be (B, L, width), got shape {tuple(x.shape)}")
+        padding = None
         if lengths is not None:
             lengths = checked_lengths(lengths, x)
+            padding = ~word_mask(lengths, x.shape[1]).unsqueeze(-1)
+            x = x.masked_fill(padding, 0)  # whatever stands there, be it NaN
         if state is None:
             state = (x.new_zeros(len(self.directions), x.shape[0], self.width),) * self.n_states
         self._check_state(state, x.shape[0])
@@ -113,8 +116,8 @@ class _Recurrent(nn.Module, ABC):
                 ways.append(reversed_words(out, lengths) if backwards else out)
                 ends.append(end)
             x = self._side_by_side(ways)
-            if lengths is not None:
-                x = x * word_mask(lengths, x.shape[1]).unsqueeze(-1)
+            if padding is not None:
+                x = x.masked_fill(padding, 0)
             if layer < self.n_layers - 1:
                 x = self.dropout(x)
         return x, tuple(torch.cat(layers) for layers in zip(*ends, strict=True))

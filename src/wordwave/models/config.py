@@ -86,6 +86,8 @@ class ModelConfig:
         for name in ("dim", "n_filters", "n_layers", "n_heads", "feed_forward_dim", "max_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.state_dim is not None and self.state_dim < 1:
+            raise ValueError(f"state_dim must be at least 1, got {self.state_dim}")
         if self.hidden_dim < 0:
             raise ValueError(f"hidden_dim must be at least 0, got {self.hidden_dim}")
         if not self.widths or min(self.widths) < 1:

@@ -23,6 +23,8 @@ MOST_ROWS = 1 << 17
 """Pairs remembered at most; when there are more, all are forgotten."""
 NEVER, MET = -1, -2
 """Instead of a row: a pair that has not been met, or once; at the second time it is remembered."""
+SAMPLE = 4096
+"""Numbers of each table that are looked at to see whether it has changed."""
 BLOCK = 512
 """Pairs worked out at once: few enough to stay in the cache of the processor."""
 
@@ -121,7 +123,16 @@ class RememberedBag:
         self.n_rows = 1
         self.weights = self._weights()
 
-    def _weights(self) -> list[tuple[int, int]]:
-        """Changes when a weight does."""
+    def _weights(self) -> list[tuple[int, int, float]]:
+        """Changes when a weight does.
+
+        Fused optimisers and `.data` change weights without a new version: a sample tells of them.
+        """
         used = (*self.model.embedding.parameters(), self.first.weight)
-        return [(p.data_ptr(), p._version) for p in used]
+        return [(p.data_ptr(), p._version, _sample(p.detach())) for p in used]
+
+
+def _sample(weight: Tensor) -> float:
+    """A sum over some of the numbers of a table."""
+    numbers = weight.flatten()
+    return float(numbers[:: max(len(numbers) // SAMPLE, 1)].sum())

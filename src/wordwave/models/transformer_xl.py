@@ -124,14 +124,14 @@ class TransformerXL(nn.Module):
         return meaning
 
     def forward(
-        self, ids: Tensor, states: Tensor | None = None, n_read: int = 0
+        self, ids: Tensor, states: Tensor | None = None, n_read: Tensor | int = 0
     ) -> tuple[Tensor, Tensor]:
         """Read a segment after remembered states; all of them are looked back to.
 
         Shape:
             ids: (B, L).
             states: (n_layers, B, M, W), what this gave for the segment before.
-            n_read: characters before the segment.
+            n_read: characters before the segment; (B, 1) or a number.
             returns: logits (B, L, V) and states to remember, (n_layers, B, ≤ memory_length, W).
         """
         positions = self._positions(ids, n_read)
@@ -165,10 +165,15 @@ class TransformerXL(nn.Module):
         """
         window = self.config.evaluation_memory if memory_length is None else memory_length
         if past is None:
-            distances = tuple(layer.attention.distances(window + 1) for layer in self.layers)  # type: ignore[union-attr, operator]
+            distances: tuple[Tensor | None, ...] = (None,) * len(self.layers)
             memories: list[Memory | None] = [None] * len(self.layers)
+            n_keys = ids.shape[1]
         else:
             distances, n_read, memories = past.distances, past.n_read, [*past.memories]
+            n_keys = ids.shape[1] + past.memories[0].keys.shape[2]
+        if distances[0] is None or distances[0].shape[1] < n_keys:
+            reach = min(2 * n_keys, window + ids.shape[1])  # doubled, to be worked out seldom
+            distances = tuple(layer.attention.distances(reach) for layer in self.layers)  # type: ignore[union-attr, operator]
         positions = self._positions(ids, n_read)
         x = self._embedded(ids, positions, n_read)
         kept = []
@@ -189,12 +194,11 @@ class TransformerXL(nn.Module):
         return torch.arange(1, ids.shape[1] + 1, device=ids.device) + n_read
 
     def _embedded(self, ids: Tensor, positions: Tensor, n_read: Tensor | int) -> Tensor:
-        places: Tensor | None = positions
-        if self.config.wave_positions == "segment":
-            length = self.config.segment_length
-            whole = isinstance(n_read, int) and n_read % length == 0 and ids.shape[1] <= length
-            # Left to count 1, 2, … by itself, the embedding knows that the angles are small.
-            places = None if whole else (positions - 1) % length + 1
+        by_segment = self.config.wave_positions == "segment"
+        period = self.config.segment_length if by_segment else self.config.wave_period
+        whole = isinstance(n_read, int) and n_read % period == 0 and ids.shape[1] <= period
+        # Left to count 1, 2, … by itself, the embedding knows that the angles are small.
+        places = None if whole else (positions - 1) % period + 1
         return self.dropout(self.config.dim**0.5 * self.embedding(ids, places))
 
     def _predicted(self, x: Tensor) -> Tensor:

@@ -36,8 +36,11 @@ class XLConfig:
     readout: Literal["concat", "magnitude"] = "concat"
     """How complex states become real ones: a linear map of both parts, or |z|."""
     wave_positions: Literal["running", "segment"] = "segment"
-    """complex-order: a character's position counts from the start of the text, or starts again
-    every `segment_length` characters."""
+    """complex-order: a character's position starts again with each segment, or counts on through
+    the text and starts again after `wave_period` characters."""
+    wave_period: int = 4096
+    """running: the highest position of a wave; a text has no end, but waves must meet in training
+    every position that they will be read at."""
     tied: bool = True
     """Predict with the vectors of the embedding; of waves with the amplitudes."""
     segment_length: int = 64
@@ -49,7 +52,7 @@ class XLConfig:
     farthest: int = 0
     """relative: distances beyond count as this one; 0 for no limit."""
     share_frequency: Literal["word", "dim"] | None = None
-    """complex-order: one frequency per dimension for all characters, one per character, or each."""
+    """complex-order: who shares a frequency, all characters or all dimensions of a character."""
     phase: bool = False
     """complex-order: learn an initial phase for each character and dimension."""
     frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
@@ -60,7 +63,9 @@ class XLConfig:
     """complex-order: keep the frequencies as they start."""
 
     def __post_init__(self) -> None:
-        for name in ("dim", "n_layers", "n_heads", "feed_forward_dim", "segment_length"):
+        for name in (
+            *("dim", "n_layers", "n_heads", "feed_forward_dim", "segment_length", "wave_period"),
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("memory_length", "evaluation_memory", "farthest"):
@@ -80,7 +85,11 @@ class XLConfig:
             raise ValueError(f"rope needs an even width per head, got {self.dim // self.n_heads}")
         if self.position == "relative" and is_real and self.dim % 2:
             raise ValueError(f"relative positions need an even dim, got {self.dim}")
-        if is_real and self.share != "none":
-            raise ValueError(
-                f"share={self.share!r} binds the parts of complex weights; embedding is 'none'"
-            )
+        of_complex = {"share": "none", "score": "real", "readout": "concat"}
+        of_waves = {"phase": False, "wave_positions": "segment", "freeze_frequency": False}
+        idle = {} if self.embedding == "complex-order" else of_waves
+        for name, usual in {**idle, **(of_complex if is_real else {})}.items():
+            if getattr(self, name) != usual:
+                raise ValueError(
+                    f"{name} {getattr(self, name)!r} has no meaning for {self.embedding!r}"
+                )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from reprlib import repr as clipped
 from statistics import median
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wordwave.data.home import data_home
 from wordwave.data.splits import Parts
 from wordwave.data.tables import Examples
 from wordwave.embedding.vectors import Vectors, read_vectors
@@ -77,19 +79,18 @@ def prepare(config: ClassifyConfig, parts: Parts) -> PreparedClassifier:
     tokens = [tokeniser(text) for text in parts.train.texts]
     vectors = None
     extra_words = tokeniser.words if isinstance(tokeniser, BpeTokeniser) else []
+    counted: dict[str, Any] = {
+        "min_count": settings.min_count,
+        "max_size": settings.max_vocabulary,
+    }
     if settings.vectors is not None:
         vectors = read_vectors(
             find_vectors(settings.vectors),
-            vocabulary={word for sentence in tokens for word in sentence},
+            vocabulary=set(Vocabulary.build(tokens, **counted).words),
             besides=settings.extra_words,
         )
         extra_words = [*extra_words, *vectors.words]
-    vocabulary = Vocabulary.build(
-        tokens,
-        min_count=settings.min_count,
-        max_size=settings.max_vocabulary,
-        extra_words=extra_words,
-    )
+    vocabulary = Vocabulary.build(tokens, **counted, extra_words=extra_words)
     config = _settled(config, vectors)
     encoder = TextEncoder(tokeniser, vocabulary, max_length=config.model.max_length)
     notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
@@ -164,12 +165,11 @@ def _tokeniser(settings: TextSettings, texts: list[str]) -> Tokeniser:
 
 def find_vectors(name: str) -> Path:
     """A file of vectors: a path, or a name under vectors/ in the data home."""
-    from wordwave.data.home import data_home
-
     if Path(name).exists():
         return Path(name)
     folder = data_home() / "vectors"
-    for candidate in (folder / name, *(p for e in ENDINGS for p in sorted(folder.glob(name + e)))):
+    ended = [] if Path(name).is_absolute() else [sorted(folder.glob(name + e)) for e in ENDINGS]
+    for candidate in (folder / name, *chain(*ended)):
         if candidate.is_file():
             return candidate
     raise ValueError(

@@ -61,6 +61,10 @@ class TextSettings:
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise ValueError(f"{name} must be at least {lowest}, got {value}")
+        if self.max_vocabulary is not None and self.tokeniser == "bpe":
+            raise ValueError("max_vocabulary does not go with 'bpe': bpe_size is how many pieces")
+        if self.freeze_vectors and self.vectors is None:
+            raise ValueError("freeze_vectors needs vectors to keep as they are, got none")
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from wordwave.data.characters import Alphabet, Text, read_text
+from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, read_text
 from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.tasks.lm_config import LmConfig
 from wordwave.tasks.prepared import Prepared
-from wordwave.tasks.run_folder import check_same
+from wordwave.tasks.run_folder import check_same, finished
 from wordwave.tasks.streams import StreamTask
 from wordwave.tasks.writer import Writer
 from wordwave.training.loop import Training
@@ -35,12 +35,20 @@ class PreparedWriter(Prepared):
     def trained(self) -> Writer:
         return self.writer
 
+    @property
+    def to_score(self) -> str:
+        n = sum(len(part) for part in self._scored())
+        return f"{n:,} {UNIT_NAMES[self.parts.unit]}s of the valid and the test part"
+
+    def _scored(self) -> tuple[Text, Text]:
+        n = self.writer.config.data.score_on
+        return head(self.parts.valid, n), head(self.parts.test, n)
+
     def result(
         self, training: Training, journal: list[dict[str, Any]], folder: Path
     ) -> dict[str, Any]:
         writer, progress = self.writer, training.progress
-        score_on = writer.config.data.score_on
-        valid, test = (head(part, score_on) for part in (self.parts.valid, self.parts.test))
+        valid, test = self._scored()
         return {
             "examples": self.fingerprint,
             "judged_bpc": -progress.best_score,
@@ -49,6 +57,7 @@ class PreparedWriter(Prepared):
             "valid_characters": len(valid),
             "test_bpc": writer.bits(test).per_character,
             "test_characters": len(test),
+            "unit": self.parts.unit,
             "best_step": progress.best_step,
             "steps": progress.step,
             "parameters": count_parameters(writer.model),
@@ -64,8 +73,8 @@ def prepare(config: LmConfig, parts: TextParts) -> PreparedWriter:
     The alphabet is that of the training part. The model depends on the config and the data alone,
     not on the global random state.
     """
-    unit = parts.unit
-    alphabet = Alphabet.of(parts.train, unit)
+    unit = UNIT_NAMES[parts.unit]
+    alphabet = Alphabet.of(parts.train, parts.unit)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         model = TransformerXL(config.model, len(alphabet))
@@ -78,7 +87,13 @@ def prepare(config: LmConfig, parts: TextParts) -> PreparedWriter:
         notes.append(
             f"{unknown:,} of the {len(judged):,} {unit}s scored in training are never seen in it"
         )
-    task = StreamTask(parts.train, judged, alphabet, length=config.model.segment_length)
+    task = StreamTask(
+        parts.train,
+        judged,
+        alphabet,
+        length=config.model.segment_length,
+        by_place=config.model.wave_positions == "running",
+    )
     writer = Writer(model, alphabet, config)
     return PreparedWriter(writer, task, parts, notes, parts.fingerprint())
 
@@ -103,7 +118,7 @@ def evaluate_language_model(
     """
     writer = Writer.load(run)
     unit = writer.alphabet.unit
-    text = load_text(writer.config.data.data, unit).test if file is None else read_text(file, unit)
+    text = _test_part(writer, run) if file is None else read_text(file, unit)
     text = head(text, characters)
     bits = writer.bits(text, memory_length=memory_length, batch_size=batch_size)
     model = writer.config.model
@@ -115,6 +130,17 @@ def evaluate_language_model(
         "unknown": writer.alphabet.n_unknown(text),
         "memory_length": model.evaluation_memory if memory_length is None else memory_length,
     }
+
+
+def _test_part(writer: Writer, run: Path) -> Text:
+    """The part that the run has not learnt from, if its text is still the same."""
+    parts = load_text(writer.config.data.data, writer.alphabet.unit)
+    if (finished(run) or {}).get("examples") not in (None, parts.fingerprint()):
+        raise ValueError(
+            f"{writer.config.data.data!r} is not the text any more that '{run}' learnt from: "
+            "--data names a text to score"
+        )
+    return parts.test
 
 
 def head(text: Text, n: int) -> Text:

@@ -6,22 +6,20 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
-from wordwave.files import check_place, write_text
+from wordwave.files import check_place, locked, write_text
 from wordwave.tasks.run_folder import finished
 from wordwave.tasks.trained import Trained
 from wordwave.training.journal import read_journal
 from wordwave.training.loop import Training
+from wordwave.training.processes import Processes, launched_processes
 from wordwave.training.run import Watch, train_in
-from wordwave.training.task import Task
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
+from wordwave.training.task import Note, Task
 
 
 class Prepared(ABC):
@@ -37,6 +35,11 @@ class Prepared(ABC):
     def trained(self) -> Trained:
         """What will be trained, and kept."""
 
+    @property
+    def to_score(self) -> str:
+        """What `result` will score, if that takes its time."""
+        return ""
+
     @abstractmethod
     def result(
         self, training: Training, journal: list[dict[str, Any]], folder: Path
@@ -51,7 +54,7 @@ def train(
     prepared: Prepared,
     folder: Path,
     *,
-    accelerator: Accelerator | None = None,
+    processes: Processes | None = None,
     save_every: float = 60.0,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
@@ -62,15 +65,14 @@ def train(
         save_every, watch: as in `train_in`.
     """
     trained = prepared.trained
-    options = {} if accelerator is None else {"accelerator": accelerator}
     training = Training(
         trained.model,
         prepared.task,
         trained.config.training,
         examples=prepared.fingerprint,
-        **options,
+        processes=processes or launched_processes(),
     )
-    if not training.accelerator.is_main_process:
+    if not training.processes.is_main_process:
         train_in(folder, training, save_every=save_every, watch=watch)
         return {}
     with _alone_in(folder):
@@ -82,6 +84,9 @@ def train(
             if training.best:
                 trained.save_weights(folder, training.best)
             raise
+        trained.save_weights(folder)  # scoring may take long, and be stopped
+        if watch is not None and prepared.to_score:
+            watch(Note(f"Scoring {prepared.to_score} …"))
         result = prepared.result(training, read_journal(folder / "metrics.jsonl"), folder)
         trained.save_weights(folder)
         write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
@@ -93,21 +98,17 @@ def train(
 def _alone_in(folder: Path) -> Iterator[None]:
     """Refuse to train where another process does: they would write over each other."""
     path = folder / ".training.lock"
-    lock = FileLock(path)  # ends with its process, be it by a kill
     check_place(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(
-            f"another process is training in '{folder}': wait for it, or choose another --out"
-        ) from None
-    except OSError as problem:
-        raise OSError(f"'{folder}' cannot be written: {problem.strerror}") from problem
-    try:
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(path, timeout=0))
+        except Timeout:
+            raise ValueError(
+                f"another process is training in '{folder}': wait for it, or choose another --out"
+            ) from None
+        except OSError as problem:
+            raise OSError(f"'{folder}' cannot be written: {problem.strerror}") from problem
         if finished(folder) is not None:
             raise ValueError(f"another process has just finished the run in '{folder}'")
         yield
-    finally:
-        path.unlink(missing_ok=True)
-        lock.release()

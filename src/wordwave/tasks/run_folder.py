@@ -18,6 +18,8 @@ from wordwave.tasks.kind import run_config
 C = TypeVar("C")
 M = TypeVar("M", bound=nn.Module)
 
+WEIGHTS = "model.safetensors"
+
 
 def save_config(folder: Path, task: str, config: Any) -> None:
     """Write config.yaml."""
@@ -39,7 +41,7 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
 
 def check_trained(folder: Path) -> None:
     """Refuse a run that has no weights yet."""
-    if not (folder / "model.safetensors").exists():
+    if not (folder / WEIGHTS).exists():
         raise ValueError(f"'{folder}' holds no trained model yet: train it first")
 
 
@@ -50,12 +52,12 @@ def save_weights(
     weights = model.state_dict() if weights is None else weights
     whole = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
     header = {"format": "pt", "task": task}
-    write_whole(folder / "model.safetensors", lambda new: save_file(whole, new, metadata=header))
+    write_whole(folder / WEIGHTS, lambda new: save_file(whole, new, metadata=header))
 
 
 def load_weights(folder: Path, model: M) -> M:
     """The model with the weights of a run, ready to use."""
-    path = folder / "model.safetensors"
+    path = folder / WEIGHTS
     try:
         model.load_state_dict(load_file(path))
     except (SafetensorError, RuntimeError) as problem:

@@ -30,8 +30,8 @@ class Sampling:
             raise ValueError(f"top_k must be at least 0, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed must be at least 0 and below 2^63, got {self.seed}")
 
 
 def draw(logits: Tensor, sampling: Sampling, generator: torch.Generator) -> int:
@@ -41,7 +41,8 @@ def draw(logits: Tensor, sampling: Sampling, generator: torch.Generator) -> int:
     if sampling.temperature == 0:
         return int(logits.argmax())
     order = logits.argsort(descending=True, stable=True)
-    likely = (logits[order].double() / sampling.temperature).softmax(0)
+    ahead = logits[order].double() - logits.max()  # none above 0, so that nothing overflows
+    likely = (ahead / sampling.temperature).softmax(0)
     if sampling.top_k:
         likely = likely[: sampling.top_k]
     if sampling.top_p < 1:

@@ -54,10 +54,20 @@ class StreamTask:
         valid: what selects the best weights, or `None`.
         alphabet: numbers the characters.
         length: characters of a segment.
+        by_place: tell the model where in the text each stream is, not only how far it has read.
     """
 
-    def __init__(self, train: Text, valid: Text | None, alphabet: Alphabet, *, length: int) -> None:
+    def __init__(
+        self,
+        train: Text,
+        valid: Text | None,
+        alphabet: Alphabet,
+        *,
+        length: int,
+        by_place: bool = False,
+    ) -> None:
         self.train, self.valid, self.alphabet, self.length = train, valid, alphabet, length
+        self.by_place = by_place
         self.segment = length
         """Characters read at once: fewer where a stream is shorter than a segment."""
         self._forget()
@@ -85,7 +95,8 @@ class StreamTask:
         if not torch.equal(rows, self.next):  # a new epoch, which starts elsewhere
             self._forget()
         ids = self._ids(rows, self.segment + 1).to(device)
-        logits, self.states = model(ids[:, :-1], self.states, self.n_read)
+        n_before = rows.unsqueeze(1).to(device) if self.by_place else self.n_read
+        logits, self.states = model(ids[:, :-1], self.states, n_before)
         self.next, self.n_read = rows + self.segment, self.n_read + self.segment
         total = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten(), reduction="sum")
         n = ids[:, 1:].numel()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from wordwave.tasks.run_folder import save_weights
+from wordwave.tasks.run_folder import WEIGHTS, save_weights
 
 
 class Trained(ABC):
@@ -25,6 +25,8 @@ class Trained(ABC):
     def save(self, folder: Path) -> None:
         """Write files that other tools can read: config.yaml, words as JSON, weights as
         safetensors."""
+        # Weights of an earlier model must not be taken for those of these words.
+        (folder / WEIGHTS).unlink(missing_ok=True)
         self.save_all_but_weights(folder)
         self.save_weights(folder)
 

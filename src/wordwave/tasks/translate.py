@@ -47,6 +47,10 @@ class PreparedTranslator(Prepared):
     def trained(self) -> Translator:
         return self.translator
 
+    @property
+    def to_score(self) -> str:
+        return "" if self.test is None else f"{len(self.test):,} translations of the test part"
+
     def result(
         self, training: Training, journal: list[dict[str, Any]], folder: Path
     ) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,26 +14,16 @@ from torch import Tensor, nn
 from wordwave.training.optimisers import clip_gradients, optimisers_for, scale_gradients
 from wordwave.training.positions import random_positions, spread
 from wordwave.training.precision import uses_bf16
-from wordwave.training.processes import average_rows, shared
+from wordwave.training.processes import (
+    OneProcess,
+    Processes,
+    average_rows,
+    launched_processes,
+    shared,
+)
 from wordwave.training.schedules import rate_share
 from wordwave.training.settings import TrainingSettings
 from wordwave.training.task import Epoch, Progress, Remembering, Step, Task
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-
-
-def make_accelerator() -> Accelerator:
-    """Devices and processes, by what launched this one."""
-    from accelerate import Accelerator
-
-    # Precision and accumulation are the run's own, whatever `accelerate config` says.
-    # Without a GPU it must be told so, or processes under torchrun would not find each other.
-    return Accelerator(
-        cpu=not torch.accelerator.is_available(),
-        mixed_precision="no",
-        gradient_accumulation_steps=1,
-    )
 
 
 @dataclass
@@ -45,17 +35,17 @@ class Training:
     model: nn.Module
     task: Task
     settings: TrainingSettings
-    accelerator: Accelerator = field(default_factory=make_accelerator)
+    processes: Processes = field(default_factory=launched_processes)
     progress: Progress = field(default_factory=Progress)
     examples: str = ""
     """A fingerprint of what is learnt from; a state of other examples is refused."""
 
     def __post_init__(self) -> None:
         self.progress.examples = self.examples
-        self.progress.n_processes = self.accelerator.num_processes
-        self.optimisers = optimisers_for(self.model.to(self.accelerator.device), self.settings)
-        self.copy = shared(self.model, self.accelerator)
-        self.bf16 = uses_bf16(self.settings.precision, self.accelerator.device)
+        self.progress.n_processes = self.processes.num_processes
+        self.optimisers = optimisers_for(self.model.to(self.processes.device), self.settings)
+        self.copy = shared(self.model, self.processes)
+        self.bf16 = uses_bf16(self.settings.precision, self.processes.device)
         self.best: dict[str, Tensor] = {}
         self._made_for = -1
         self._made: Sequence[Tensor] = ()
@@ -90,9 +80,9 @@ class Training:
         return progress.since_judged > 0 and (at_mark or progress.step >= self.n_steps)
 
     def _step(self) -> Step:
-        accelerator, settings, progress = self.accelerator, self.settings, self.progress
+        processes, settings, progress = self.processes, self.settings, self.progress
         self.model.train()
-        self._reseed(self._seed(progress.step, accelerator.process_index))
+        self._reseed(self._seed(progress.step, processes.process_index))
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         batches = self._epoch()
@@ -101,8 +91,8 @@ class Training:
         for rows in turn:
             total, n, n_words = self._loss(rows)
             sums += torch.tensor([float(total.detach()), n, n_words], dtype=torch.float64)
-            with nullcontext() if rows is turn[-1] else accelerator.no_sync(self.copy):
-                accelerator.backward(total)
+            with nullcontext() if rows is turn[-1] else processes.no_sync(self.copy):
+                processes.backward(total)
         total_all, n_all, words_all = self._summed(sums)
         mean = total_all / n_all
         if not math.isfinite(mean):
@@ -110,9 +100,9 @@ class Training:
                 f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
                 f"got {settings.learning_rate}"
             )
-        average_rows(self.model, accelerator)
+        average_rows(self.model, processes)
         # Gradients are of a sum, averaged over processes; of the mean over all answers is wanted.
-        scale_gradients(self.model, accelerator.num_processes / n_all)
+        scale_gradients(self.model, processes.num_processes / n_all)
         self._add_penalty()
         clip_gradients(self.model, settings.clip)
         self._set_rates()
@@ -137,9 +127,9 @@ class Training:
 
     def _loss(self, rows: Tensor) -> tuple[Tensor, int, int]:
         """The summed loss, answers and words of this process's part of a batch."""
-        accelerator = self.accelerator
-        mine = rows[accelerator.process_index :: accelerator.num_processes]
-        with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=self.bf16):
+        processes = self.processes
+        mine = rows[processes.process_index :: processes.num_processes]
+        with torch.autocast(processes.device.type, torch.bfloat16, enabled=self.bf16):
             if len(mine):
                 return self.task.loss(self.copy, mine, self._positions)
             # DDP waits for all processes: one without a row reads another's, which does not count.
@@ -163,9 +153,7 @@ class Training:
 
     def _batches(self) -> Sequence[Tensor]:
         generator = torch.Generator().manual_seed(self._seed(self.progress.epoch, -1))
-        return self.task.batches(
-            self.settings.batch_size * self.accelerator.num_processes, generator
-        )
+        return self.task.batches(self.settings.batch_size * self.processes.num_processes, generator)
 
     def _seed(self, *of: int) -> int:
         """A seed of its own for each training, epoch or step, and process."""
@@ -176,13 +164,13 @@ class Training:
 
     def _reseed(self, seed: int) -> None:
         torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
-        if self.accelerator.device.type != "cpu":
-            torch.get_device_module(self.accelerator.device).manual_seed(seed)
+        if self.processes.device.type != "cpu":
+            torch.get_device_module(self.processes.device).manual_seed(seed)
 
     def _summed(self, figures: Tensor) -> list[float]:
         """The same figures over all processes. Shape: (n,) -> n numbers"""
-        if self.accelerator.num_processes > 1:
-            figures = self.accelerator.reduce(figures.to(self.accelerator.device))
+        if not isinstance(self.processes, OneProcess):
+            figures = self.processes.reduce(figures.to(self.processes.device))
         return figures.tolist()
 
     def _set_rates(self) -> None:
@@ -229,7 +217,7 @@ class Training:
 
         def under(prefix: str) -> dict[str, Tensor]:
             return {
-                k.removeprefix(prefix): v.to(self.accelerator.device)
+                k.removeprefix(prefix): v.to(self.processes.device)
                 for k, v in tensors.items()
                 if k.startswith(prefix)
             }

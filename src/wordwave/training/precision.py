@@ -14,4 +14,5 @@ def uses_bf16(precision: Precision, device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     # oneDNN emulates bf16 on older processors, many times slower than fp32.
-    return device.type == "cpu" and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    has_onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()
+    return has_onednn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

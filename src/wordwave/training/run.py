@@ -14,9 +14,10 @@ import torch
 from wordwave.training.checkpoint import load_state, save_state
 from wordwave.training.journal import Journal
 from wordwave.training.loop import Training
-from wordwave.training.task import Epoch, Step
+from wordwave.training.processes import OneProcess
+from wordwave.training.task import Epoch, Note, Step
 
-Watch = Callable[[Step | Epoch], None]
+Watch = Callable[[Step | Epoch | Note], None]
 
 
 class Stopped(KeyboardInterrupt):
@@ -30,11 +31,11 @@ def train_in(
 
     Args:
         folder: holds `state/` while the training is under way, and the journal.
-        save_every: seconds between two saved states; a stop always saves one.
+        save_every: seconds between two saved states; a stop and the end always save one.
         watch: told of every step and epoch.
     """
     state = folder / "state" / "state.safetensors"
-    is_main = training.accelerator.is_main_process
+    is_main = training.processes.is_main_process
     if state.exists():
         load_state(training, state)
     _check_all_at_one_step(training)
@@ -49,7 +50,7 @@ def train_in(
         for report in training.run():
             now = time.monotonic()
             if isinstance(report, Epoch) and journal is not None:
-                seconds = now - began
+                seconds = max(now - began, 1e-9)  # some clocks stand still for a while
                 journal.write(
                     report.step,
                     epoch=report.epoch,
@@ -59,18 +60,27 @@ def train_in(
                     words_per_second=round((training.progress.n_words - words) / seconds),
                 )
                 began, before, words = now, 0.0, training.progress.n_words
-            if watch is not None:
-                watch(report)
-            stopping = _any_process(asked(), training)
+            unwatched = watch is not None and not _is_seen(report, watch)
+            stopping = _any_process(asked() or unwatched, training)
             if is_main and (stopping or now - saved >= save_every):
                 training.progress.seconds = before + now - began
                 save_state(training, state)
                 saved = time.monotonic()
             if stopping:
-                training.accelerator.wait_for_everyone()
+                training.processes.wait_for_everyone()
                 raise Stopped
     if journal is not None:
+        save_state(training, state)  # scoring comes next, and may be stopped
         journal.close()
+
+
+def _is_seen(report: Step | Epoch, watch: Watch) -> bool:
+    """Whether someone still reads what is told; a closed pipe is as good as Ctrl-C."""
+    try:
+        watch(report)
+    except (BrokenPipeError, SystemExit):  # rich makes the one of the other
+        return False
+    return True
 
 
 def _check_all_at_one_step(training: Training) -> None:
@@ -88,12 +98,10 @@ def _any_process(flag: bool, training: Training) -> bool:
 
 def _gathered(number: int, training: Training) -> list[int]:
     """The number of each process."""
-    accelerator = training.accelerator
-    if accelerator.num_processes == 1:
+    processes = training.processes
+    if isinstance(processes, OneProcess):
         return [number]
-    gathered: list[int] = accelerator.gather(
-        torch.tensor([number], device=accelerator.device)
-    ).tolist()
+    gathered: list[int] = processes.gather(torch.tensor([number], device=processes.device)).tolist()
     return gathered
 
 

@@ -73,6 +73,13 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Note:
+    """Told when something else begins that takes its time."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Step:
     """Told after each step."""
 

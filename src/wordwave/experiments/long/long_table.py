@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 KEY = ("row", "seed", "config")
 WARM_UP, TIMED_STEPS = 3, 20
+LONG = 30.0
+"""Seconds after which no more steps of a row are timed."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ def timed(trainings: Mapping[str, Training]) -> dict[str, float]:
     seconds: dict[str, list[float]] = {row: [] for row in running}
     for _ in range(WARM_UP + TIMED_STEPS):
         for row, reports in running.items():
+            if sum(seconds[row]) > LONG:
+                continue
             start = time.process_time()
             if isinstance(next(reports, None), Step):
                 seconds[row].append(time.process_time() - start)

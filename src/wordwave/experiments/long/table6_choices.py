@@ -1,4 +1,4 @@
-"""What the paper leaves open of Transformer-XL with waves, one choice at a time.
+"""What the paper leaves open of Transformer-XL with waves, a choice at a time.
 
 Short trainings of the complex-order row, judged by the valid part alone; figures of the test part
 are kept out of the records.
@@ -27,9 +27,14 @@ CHOICES: dict[str, dict[str, Any]] = {
     "one frequency a dimension": {"share_frequency": "word"},
     "slow waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.1)},
     "initial phases": {"phase": True},
+    "almost still waves with phases": {
+        "phase": True,
+        "frequency_init": "uniform",
+        "frequency_range": (-0.003, 0.003),
+    },
     "no relative terms": {"position": "none"},
 }
-"""Each changes one thing of the model."""
+"""What each changes of the model."""
 
 
 @dataclass(frozen=True)
