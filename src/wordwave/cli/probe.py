@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from wordwave.experiments.lab.laboratory import Budget, check_lengths
-from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
+from wordwave.models.config import EMBEDDINGS, ENCODERS
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ProbeOptions:
 
     tasks: tuple[str, ...] = ("precedence", "adjacency", "who-did-what")
     """Tasks by name; a wrong one lists them all."""
-    embeddings: tuple[str, ...] = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
+    embeddings: tuple[str, ...] = EMBEDDINGS
     """Embeddings to compare; rope and alibi run under the transformer only."""
     encoders: tuple[str, ...] = ENCODERS
     """Encoders to put them under."""
@@ -71,7 +71,7 @@ def run_probe(options: ProbeOptions) -> None:
     tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks)
     for task in tasks:
         task_named(task, options.text)
-    _check("embeddings", options.embeddings, (*PAPER_EMBEDDINGS, *IN_ATTENTION))
+    _check("embeddings", options.embeddings, EMBEDDINGS)
     _check("encoders", options.encoders, ENCODERS)
     lengths = tuple(parse_lengths(text) for text in options.lengths)
     laboratory = Laboratory(options.budget, lengths, options.text)
@@ -99,7 +99,7 @@ def run_probe(options: ProbeOptions) -> None:
     # Files tell of all that was ever run under the same terms, not only of what was asked for now.
     seeds = 1 + max(r["seed"] for r in store.records())
     known = [*PAIR_TASKS, *SEQUENCE_TASKS, *tasks]
-    kinds: list[str] = [*PAPER_EMBEDDINGS, *IN_ATTENTION]
+    kinds: list[str] = [*EMBEDDINGS]
     comparable = cells(known, kinds, list(ENCODERS), seeds, options.recipe)
     keys = {store.key_of(laboratory.key(cell)) for cell in comparable}
     records = [r for r in store.records() if store.key_of(r) in keys]

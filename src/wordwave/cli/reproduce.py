@@ -10,11 +10,11 @@ import tyro
 
 from wordwave.cli import reproduce_long
 from wordwave.cli.options import parsed
-from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, WITH_FOLDS, Rows
+from wordwave.experiments.cells import DATASETS, SENTENCES, WITH_FOLDS, Rows
 from wordwave.experiments.parallel import Backend, FailedCellsError
 from wordwave.experiments.protocol import KEY
 from wordwave.experiments.tuning.pools import PoolName
-from wordwave.models.config import ENCODERS, EmbeddingKind, EncoderKind
+from wordwave.models.config import EMBEDDINGS, ENCODERS, EmbeddingKind, EncoderKind
 
 if TYPE_CHECKING:
     from wordwave.experiments.cells import Cell

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from wordwave.experiments.anchors import ANCHORS
-from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
+from wordwave.models.config import EMBEDDINGS, ENCODERS, goes_with
 
 DATASETS = ("mr", "subj", "cr", "mpqa", "sst2", "trec")
 SENTENCES = "sst2-sentences"
 """SST-2 with the 6,920 whole sentences to learn from in the place of the 67,349 phrases."""
 WITH_FOLDS = ("mr", "subj", "cr", "mpqa")
-EMBEDDINGS = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
 
 Rows = Literal["paper", "matched", "anchors"]
 
@@ -65,7 +64,7 @@ def table2_cells(
 ) -> list[Cell]:
     """Every row on every data set, once on all of them before the next fold or seed."""
     kinds = {(encoder, embedding) for encoder in encoders for embedding in embeddings}
-    kinds = {k for k in kinds if not (k[1] in IN_ATTENTION and k[0] != "transformer")}
+    kinds = {k for k in kinds if goes_with(k[1], k[0])}
     ordered = sorted(kinds, key=lambda k: (ENCODERS.index(k[0]), EMBEDDINGS.index(k[1])))
     found = []
     for seed in range(seeds):

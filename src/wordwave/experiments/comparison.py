@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wordwave.models.config import IN_ATTENTION, EmbeddingKind, EncoderKind
+from wordwave.models.config import EmbeddingKind, EncoderKind, goes_with
 from wordwave.plain import to_plain
 from wordwave.tasks.config import ClassifyConfig, DataSettings
 
@@ -127,5 +127,5 @@ def trials(
         for seed in range(seeds)
         for encoder in encoders
         for embedding in embeddings
-        if not (embedding in IN_ATTENTION and encoder != "transformer")
+        if goes_with(embedding, encoder)
     ]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
 from wordwave.experiments.answers import McNemar, mcnemar
-from wordwave.experiments.cells import DATASETS, EMBEDDINGS, SENTENCES, TABLE4
+from wordwave.experiments.cells import DATASETS, SENTENCES, TABLE4
 from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import (
@@ -21,7 +21,7 @@ from wordwave.experiments.significance import (
     is_better,
 )
 from wordwave.experiments.summary import Row, Summary
-from wordwave.models.config import ENCODERS, IN_ATTENTION
+from wordwave.models.config import EMBEDDINGS, ENCODERS, goes_with
 
 WAVES = "complex-order"
 
@@ -186,7 +186,7 @@ def _coverage(summary: Summary, columns: list[str]) -> list[str]:
 
 
 def _rows_of(encoder: str) -> Iterator[Row]:
-    kinds = [k for k in EMBEDDINGS if encoder == "transformer" or k not in IN_ATTENTION]
+    kinds = [k for k in EMBEDDINGS if goes_with(k, encoder)]
     yield from ((encoder, kind, "paper") for kind in kinds)
     yield from ((encoder, kind, "matched") for kind in kinds)
 

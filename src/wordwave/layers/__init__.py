@@ -10,7 +10,7 @@ from wordwave.layers.lengths import word_mask
 from wordwave.layers.linear import FeedForward, Linear
 from wordwave.layers.norm import BatchNorm, Dropout, LayerNorm
 from wordwave.layers.recurrent import LSTM, RNN
-from wordwave.layers.weight import Field, Sharing
+from wordwave.layers.weight import Field, Sharing, n_parts, side_by_side
 
 __all__ = [
     "LSTM",
@@ -26,5 +26,7 @@ __all__ = [
     "MultiHeadAttention",
     "Score",
     "Sharing",
+    "n_parts",
+    "side_by_side",
     "word_mask",
 ]

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave import complex as cx
 from wordwave.layers.lengths import checked_lengths, last_word, reversed_words, word_mask
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
@@ -26,6 +25,7 @@ from wordwave.layers.weight import (
     check_dropout,
     check_width,
     n_parts,
+    side_by_side,
 )
 
 
@@ -115,7 +115,7 @@ class _Recurrent(nn.Module, ABC):
                 out, end = self._run(read, start, self.directions[len(ends)], lengths)
                 ways.append(reversed_words(out, lengths) if backwards else out)
                 ends.append(end)
-            x = self._side_by_side(ways)
+            x = side_by_side(self.field, ways)
             if padding is not None:
                 x = x.masked_fill(padding, 0)
             if layer < self.n_layers - 1:
@@ -127,11 +127,6 @@ class _Recurrent(nn.Module, ABC):
         self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """One layer one way, on the fused kernel."""
-
-    def _side_by_side(self, ways: list[Tensor]) -> Tensor:
-        if len(ways) == 1:
-            return ways[0]
-        return cx.concat(ways) if self.field == "complex" else torch.cat(ways, dim=-1)
 
     def _check_state(self, state: tuple[Tensor, ...], n: int) -> None:
         shape = (len(self.directions), n, self.width)

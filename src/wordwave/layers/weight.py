@@ -8,6 +8,7 @@ on torch's real kernels, and asks for a weight of the field it works over.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
@@ -43,6 +44,13 @@ def n_parts(field: Field) -> int:
     """Real numbers per component: 1 for the real field, 2 for the complex one."""
     check_field(field)
     return 2 if field == "complex" else 1
+
+
+def side_by_side(field: Field, vectors: Sequence[Tensor]) -> Tensor:
+    """Vectors as one; of complex ones all real parts first. Shape: (..., W₁), … -> (..., ΣW)"""
+    if len(vectors) == 1:
+        return vectors[0]
+    return cx.concat(vectors) if field == "complex" else torch.cat(list(vectors), dim=-1)
 
 
 def check_width(name: str, x: Tensor, dim: int, field: Field) -> None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from wordwave import complex as cx
-from wordwave.layers import LSTM, Linear, Memory
+from wordwave.layers import LSTM, Linear, Memory, side_by_side
 from wordwave.models.seq2seq import ask_source, attention, rows_of
 from wordwave.models.translation_config import TranslationModelConfig
 from wordwave.models.words import PADDING, WordsInAndOut
@@ -77,7 +76,7 @@ class RecurrentTranslator(WordsInAndOut[Remembered]):
         """Read the source. Shape: (B, S)"""
         mask = source != PADDING
         read, (ends, _) = self.encoder(self.embed(source, positions), mask.sum(1))
-        both = self._side_by_side(ends[-2], ends[-1])
+        both = side_by_side(self.config.field, ends[-2:])
         hidden = torch.stack([torch.tanh(bridge(both)) for bridge in self.bridges])
         memory = self.to_source.read(self.dropout(self.narrow(read)))
         return Remembered(memory, mask, (hidden, torch.zeros_like(hidden)))
@@ -101,10 +100,5 @@ class RecurrentTranslator(WordsInAndOut[Remembered]):
             positions = torch.arange(n + 1, n + target.shape[1] + 1, device=target.device)
         states, state = self.decoder(self.embed(target, positions), None, written.state)
         heard = ask_source(self.to_source, states, written.source, written.mask)
-        both = torch.tanh(self.combine(self._side_by_side(states, heard)))
+        both = torch.tanh(self.combine(side_by_side(self.config.field, [states, heard])))
         return self.dropout(both), replace(written, state=state, n_words=n + target.shape[1])
-
-    def _side_by_side(self, *vectors: Tensor) -> Tensor:
-        if self.config.field == "complex":
-            return cx.concat(vectors)
-        return torch.cat(vectors, dim=-1)

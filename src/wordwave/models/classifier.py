@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import build_embedding
-from wordwave.layers import Dropout, Field
+from wordwave.layers import Dropout, Field, n_parts
 from wordwave.models.bag import Bag
 from wordwave.models.cnn import CNN
 from wordwave.models.config import IN_ATTENTION, ModelConfig
@@ -50,7 +50,7 @@ def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> nn.M
 def encoder_from(config: ModelConfig, dim: int, field: Field) -> nn.Module:
     """The encoder of a config, over the field that the embedding is in."""
     if config.encoder == "fasttext":
-        return Bag(config, 2 * dim if field == "complex" else dim)
+        return Bag(config, n_parts(field) * dim)
     encoders = {"cnn": CNN, "lstm": Recurrent, "transformer": Transformer}
     return encoders[config.encoder](config, dim, field)
 

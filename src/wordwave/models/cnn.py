@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave import complex as cx
-from wordwave.layers import Conv1d, Field, word_mask
+from wordwave.layers import Conv1d, Field, n_parts, side_by_side, word_mask
 from wordwave.models.config import ModelConfig
 from wordwave.models.pooling import pool_max
 
@@ -20,8 +18,7 @@ class CNN(nn.Module):
             Conv1d(dim, config.n_filters, width, field=field, share=config.share)
             for width in config.widths
         )
-        parts = 2 if field == "complex" else 1
-        self.out_dim = parts * config.n_filters * len(config.widths)
+        self.out_dim = n_parts(field) * config.n_filters * len(config.widths)
 
     def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: x (B, L, W), mask (B, L) -> (B, parts·filters·widths)"""
@@ -34,7 +31,7 @@ class CNN(nn.Module):
             # A sentence shorter than the filter still gets one window, filled up with zeros.
             windows = (lengths - convolution.kernel_size + 1).clamp(min=1)
             answers.append(pool_max(y, word_mask(windows, y.shape[1])))
-        return cx.concat(answers) if self.field == "complex" else torch.cat(answers, dim=-1)
+        return side_by_side(self.field, answers)
 
     def _convolutions(self) -> list[Conv1d]:
         return [c for c in self.convolutions if isinstance(c, Conv1d)]

@@ -16,7 +16,18 @@ PAPER_EMBEDDINGS: tuple[EmbeddingKind, ...] = (
     "complex-order",
 )
 IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
+EMBEDDINGS: tuple[EmbeddingKind, ...] = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
 ENCODERS: tuple[EncoderKind, ...] = ("fasttext", "cnn", "lstm", "transformer")
+
+
+def goes_with(embedding: str, encoder: str) -> bool:
+    """Whether an encoder has the attention that an embedding may need."""
+    return encoder == "transformer" or embedding not in IN_ATTENTION
+
+
+def position_in_attention(embedding: EmbeddingKind) -> Literal["rope", "alibi"] | None:
+    """What attention itself is to know of positions."""
+    return embedding if embedding == "rope" or embedding == "alibi" else None
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,7 @@ class ModelConfig:
     position with a vector."""
 
     def __post_init__(self) -> None:
-        if self.embedding in IN_ATTENTION and self.encoder != "transformer":
+        if not goes_with(self.embedding, self.encoder):
             raise ValueError(
                 f"embedding {self.embedding!r} acts inside attention and needs the encoder "
                 f"'transformer', got {self.encoder!r}"

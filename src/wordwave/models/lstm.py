@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from wordwave.layers import LSTM, Field
+from wordwave.layers import LSTM, Field, n_parts
 from wordwave.models.config import ModelConfig
 from wordwave.models.pooling import pool_mean
 
@@ -21,7 +21,7 @@ class Recurrent(nn.Module):
             field=field,
             share=config.share,
         )
-        self.out_dim = (2 if field == "complex" else 1) * self.lstm.out_dim
+        self.out_dim = n_parts(field) * self.lstm.out_dim
 
     def states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """What is understood at each word. Shape: x (B, L, W), mask (B, L) -> (B, L, out)"""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wordwave.layers import Dropout, FeedForward, LayerNorm, Memory, MultiHeadAttention
+from wordwave.models.config import position_in_attention
 from wordwave.models.translation_config import TranslationModelConfig
 from wordwave.models.words import PADDING, WordsInAndOut
 
@@ -68,8 +69,7 @@ class _Layer(nn.Module):
 
     def __init__(self, config: TranslationModelConfig, n_shortcuts: int) -> None:
         super().__init__()
-        position = config.embedding if config.embedding in ("rope", "alibi") else None
-        self.attention = attention(config, position)
+        self.attention = attention(config, position_in_attention(config.embedding))
         self.feed_forward = FeedForward(
             config.dim,
             config.feed_forward_dim,

@@ -6,8 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from wordwave.layers import Dropout, FeedForward, Field, LayerNorm, MultiHeadAttention
-from wordwave.models.config import ModelConfig
+from wordwave.layers import Dropout, FeedForward, Field, LayerNorm, MultiHeadAttention, n_parts
+from wordwave.models.config import ModelConfig, position_in_attention
 from wordwave.models.pooling import pool_mean, pool_sum
 
 
@@ -47,13 +47,13 @@ class EncoderLayer(nn.Module):
 class Transformer(nn.Module):
     def __init__(self, config: ModelConfig, dim: int, field: Field) -> None:
         super().__init__()
-        position = config.embedding if config.embedding in ("rope", "alibi") else None
+        position = position_in_attention(config.embedding)
         self.layers = nn.ModuleList(
             EncoderLayer(config, dim, field, position) for _ in range(config.n_layers)
         )
         self.norm = LayerNorm(dim, field=field)
         self.pool = pool_sum if config.pooling == "sum" else pool_mean
-        self.out_dim = (2 if field == "complex" else 1) * dim
+        self.out_dim = n_parts(field) * dim
 
     def states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """What is understood at each word. Shape: x (B, L, W), mask (B, L) -> (B, L, W)"""

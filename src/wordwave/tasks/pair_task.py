@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from wordwave.models.evaluating import evaluating
 from wordwave.models.words import END, PADDING, START, UNKNOWN
 from wordwave.tasks.translate_config import TranslationTraining
-from wordwave.text.batches import by_length
+from wordwave.text.batches import by_length, token_batches
 from wordwave.text.sentences import Sentences
-from wordwave.text.token_batches import token_batches
 from wordwave.training.task import Positions
 
 Weights = dict[str, Tensor]

@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from wordwave.data.pairs import PAIR_TASKS
 from wordwave.data.probes import TEXT_TASK
-from wordwave.experiments.lab.report import KINDS, by_encoder, lengths_in, rows_in, scores_at
+from wordwave.experiments.lab.report import by_encoder, lengths_in, rows_in, scores_at
 from wordwave.experiments.store import Record
+from wordwave.models.config import EMBEDDINGS
 
 COLOURS = {
     "none": "#9aa0a6",
@@ -28,7 +29,7 @@ def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
     """Accuracy of every task and encoder under every embedding."""
     scores = scores_at(records, lengths)
     rows = rows_in(scores)
-    columns = [k for k in KINDS if any(key[2] == k for key in scores)]
+    columns = [k for k in EMBEDDINGS if any(key[2] == k for key in scores)]
     figure = Figure(
         figsize=(max(7, 2.6 + 1.15 * len(columns)), 1.3 + 0.32 * len(rows)), layout="constrained"
     )
@@ -57,7 +58,7 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
     panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True)
     lines: dict[str, Any] = {}
     for (task, encoder), axes in zip(rows, panels.flat, strict=False):
-        for kind in KINDS:
+        for kind in EMBEDDINGS:
             points = [
                 (_middle(r), statistics.fmean(found))
                 for r in ranges

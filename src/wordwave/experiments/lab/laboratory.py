@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wordwave.models.config import IN_ATTENTION, ModelConfig
+from wordwave.models.config import ModelConfig, goes_with
 from wordwave.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def cells(
         for task in dict.fromkeys(tasks)
         for encoder in dict.fromkeys(encoders)
         for embedding in dict.fromkeys(embeddings)
-        if not (embedding in IN_ATTENTION and encoder != "transformer")
+        if goes_with(embedding, encoder)
         and not (task in SEQUENCE_TASKS and encoder in ("fasttext", "cnn"))
     ]
 

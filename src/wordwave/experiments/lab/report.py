@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wordwave.experiments.store import Record
-from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS
+from wordwave.models.config import EMBEDDINGS, ENCODERS, PAPER_EMBEDDINGS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-KINDS = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
 Scores = dict[tuple[str, str, str], list[float]]
 """Accuracies over seeds, by task, encoder and embedding."""
 
@@ -43,7 +42,7 @@ def by_encoder(records: list[Record]) -> list[Record]:
 def rows_in(scores: Scores) -> list[tuple[str, str]]:
     """(task, encoder), in the order of the laboratory."""
     tasks = list(dict.fromkeys(task for task, _, _ in scores))
-    return [(t, e) for t in tasks for e in ENCODERS if any((t, e, k) in scores for k in KINDS)]
+    return [(t, e) for t in tasks for e in ENCODERS if any((t, e, k) in scores for k in EMBEDDINGS)]
 
 
 def table(records: list[Record], lengths: str) -> Table:
@@ -52,7 +51,7 @@ def table(records: list[Record], lengths: str) -> Table:
     from rich.table import Table
 
     scores = scores_at(records, lengths)
-    columns = [k for k in KINDS if any(key[2] == k for key in scores)]
+    columns = [k for k in EMBEDDINGS if any(key[2] == k for key in scores)]
     title = f"Accuracy on sentences of {lengths} words (chance on pairs: 0.500)"
     shown = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("task", "encoder", *columns):
@@ -112,7 +111,7 @@ def _counts(records: list[Record]) -> str:
 
 def _markdown(records: list[Record], lengths: str) -> str:
     scores = scores_at(records, lengths)
-    columns = [k for k in KINDS if any(key[2] == k for key in scores)]
+    columns = [k for k in EMBEDDINGS if any(key[2] == k for key in scores)]
     lines = [
         f"## Sentences of {lengths} words\n",
         "Mean accuracy ± standard deviation over seeds (one seed where there is no ±); last,",
@@ -175,7 +174,7 @@ def _parameters(records: list[Record]) -> str:
     sizes = {(r["encoder"], r["embedding"], r["parameters"]) for r in records if r["seed"] == 0}
     lines = ["## Parameters\n", "| encoder | embedding | least | most |", "|---|---|---|---|"]
     for encoder in ENCODERS:
-        for kind in KINDS:
+        for kind in EMBEDDINGS:
             found = [n for e, k, n in sizes if (e, k) == (encoder, kind)]
             if found:
                 lines.append(f"| {encoder} | {kind} | {min(found):,} | {max(found):,} |")
