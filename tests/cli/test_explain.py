@@ -105,7 +105,7 @@ def test_long_texts_say_what_was_left_out(runs, tmp_path, capsys):
     ("arguments", "said"),
     [
         (("a text", "--file", "b.txt"), "a text or --file, got both 'a text' and 'b.txt'"),
-        (("a text", "--picture", "why.bmp"), "--picture must end in .png, .svg, .pdf, got"),
+        (("a text", "--picture", "why.bmp"), "a picture must end in .png, .svg, .pdf, got"),
         (("a text", "--shuffles", "-1"), "n_shuffles must be at least 0, got -1"),
     ],
 )

@@ -57,13 +57,14 @@ def explain(args: list[str], prog: str) -> None:
         raise ValueError(f"'{options.text}' is a file: --file reads the texts in it")
     from rich.console import Console
 
-    from wordwave.experiments.pictures.explanation import FORMATS, draw_explanation
+    from wordwave.experiments.pictures.canvas import check_format
+    from wordwave.experiments.pictures.explanation import draw_explanation
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.explain import explain as explained
 
-    if options.picture is not None and options.picture.suffix.lower() not in FORMATS:
-        raise ValueError(f"--picture must end in {', '.join(FORMATS)}, got '{options.picture}'")
+    if options.picture is not None:
+        check_format(options.picture)
     classifier = TextClassifier.load(options.run)
     console, told = Console(), []
     texts = _texts(options, options.column or classifier.config.data.text)

@@ -12,7 +12,7 @@ from wordwave.data.probes import NO_TARGET
 from wordwave.models.evaluating import evaluating
 from wordwave.text.batches import bucketed, by_length
 from wordwave.text.sentences import Sentences
-from wordwave.text.vocabulary import UNKNOWN_ID
+from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from wordwave.training.task import Positions
 
 BATCH_WORDS = 4096
@@ -53,7 +53,7 @@ class SentenceTask:
         device = next(model.parameters()).device
         ids = self.train.sentences.padded(rows).to(device)
         targets = _cut(self.train.targets[rows], ids).to(device)
-        mask = ids != 0
+        mask = ids != PADDING_ID
         places = positions(mask)
         if self.word_dropout:
             dropped = mask & (torch.rand(ids.shape, device=device) < self.word_dropout)

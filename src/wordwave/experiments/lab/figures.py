@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from wordwave.data.pairs import PAIR_TASKS
 from wordwave.data.probes import TEXT_TASK
 from wordwave.experiments.lab.report import by_encoder, lengths_in, rows_in, scores_at
+from wordwave.experiments.pictures.canvas import written
 from wordwave.experiments.store import Record
 from wordwave.models.config import EMBEDDINGS
 
@@ -45,7 +46,7 @@ def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
     axes.set_yticks(range(len(rows)), [f"{t} · {e}" for t, e in rows], fontsize=8)
     axes.set_title(f"Who knows the order of words? Accuracy at {lengths} words", fontsize=11)
     figure.colorbar(image, ax=axes, label="accuracy")
-    return _save(figure, path)
+    return written(figure, path)
 
 
 def draw_lengths(records: list[Record], path: Path) -> Path:
@@ -81,7 +82,7 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
     figure.supxlabel("words in the sentence", fontsize=10)
     figure.supylabel("accuracy", fontsize=10)
     figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
-    return _save(figure, path)
+    return written(figure, path)
 
 
 def draw_frequencies(records: list[Record], path: Path) -> Path | None:
@@ -105,7 +106,7 @@ def draw_frequencies(records: list[Record], path: Path) -> Path | None:
     axes.set_xlabel("δ, mean |frequency| of a word")
     axes.set_title("Words whose place decides (blue, above) and all others (grey)", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
-    return _save(figure, path)
+    return written(figure, path)
 
 
 def _middle(lengths: str) -> float:
@@ -115,9 +116,3 @@ def _middle(lengths: str) -> float:
 
 def _mean(values: list[float] | None) -> float:
     return statistics.fmean(values) if values else float("nan")
-
-
-def _save(figure: Figure, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    return path

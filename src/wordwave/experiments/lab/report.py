@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import statistics
 from collections import defaultdict
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wordwave.experiments.store import Record
+from wordwave.files import write_text
 from wordwave.models.config import EMBEDDINGS, ENCODERS, PAPER_EMBEDDINGS
 
 if TYPE_CHECKING:
@@ -92,14 +94,15 @@ def write_files(records: list[Record], folder: Path) -> list[Path]:
         for lengths, accuracy in r["accuracy"].items()
     ]
     as_csv, as_json, as_markdown = (folder / f"probe.{end}" for end in ("csv", "json", "md"))
-    with as_csv.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    as_json.write_text(json.dumps(rows, indent=1) + "\n")
+    table = io.StringIO()
+    writer = csv.DictWriter(table, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(as_csv, table.getvalue())
+    write_text(as_json, json.dumps(rows, indent=1) + "\n")
     tables = [_markdown(records, n) for n in lengths_in(records)]
     more = [_effects_markdown(records), _parameters(records)]
-    as_markdown.write_text("\n".join([_counts(records), *tables, *more]))
+    write_text(as_markdown, "\n".join([_counts(records), *tables, *more]))
     return [as_csv, as_json, as_markdown]
 
 

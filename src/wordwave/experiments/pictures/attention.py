@@ -8,9 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 from torch import Tensor
 
-from wordwave.files import write_whole
-
-FORMATS = (".png", ".svg", ".pdf")
+from wordwave.experiments.pictures.canvas import canvas, check_format, written
 
 
 def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, path: Path) -> Path:
@@ -18,18 +16,15 @@ def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, 
 
     Shape: heard (layers, T, S)
     """
-    from matplotlib.figure import Figure  # no pyplot: no window system, no global state
-
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
+    check_format(path)
     maps = [("all layers", heard.mean(0))]
     if len(heard) > 1:
         maps += [(f"layer {i}", layer) for i, layer in enumerate(heard, start=1)]
     width = min(max(3.0, 0.32 * len(source) + 1.2), 14.0)
     height = min(max(2.2, 0.28 * len(target) + 1.2), 14.0)
     small = min(width, 2.6)
-    with mpl.rc_context({"font.size": 9, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(width + small * (len(maps) - 1), height), layout="constrained")
+    with mpl.rc_context({"font.size": 9}):
+        figure = canvas(width + small * (len(maps) - 1), height)
         axes = figure.subplots(
             1, len(maps), squeeze=False, width_ratios=[width] + [small] * (len(maps) - 1)
         )[0]
@@ -48,9 +43,7 @@ def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, 
             axis.set_yticks(range(len(target)), [_safe(t) for t in target])
             axis.set_xlabel("read")
             axis.set_ylabel("written")
-        form = path.suffix.lower()[1:]
-        write_whole(path, lambda new: figure.savefig(new, dpi=150, format=form))
-    return path
+        return written(figure, path)
 
 
 def _safe(text: str, most: int = 16) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ENDINGS = (".png", ".svg")
+FORMATS = (*ENDINGS, ".pdf")
 COLOURS = ("#2a6fdb", "#e0662f", "#2f9e66", "#8e44ad", "#c0392b")
 
 
@@ -20,6 +21,12 @@ def canvas(width: float, height: float) -> Any:
     from matplotlib.figure import Figure  # no pyplot: no window system, no global state
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_format(path: Path) -> None:
+    """Refuse a picture of another kind, before it is drawn."""
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
 
 
 def tidy(axes: Axes, grid: Literal["y", "both"] = "y") -> None:
@@ -38,9 +45,9 @@ def written(figure: Any, path: Path) -> Path:
     """Write a picture; in SVG, text stays text, and the same picture gives the same file."""
     import matplotlib as mpl
 
-    undated = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
-    save = partial(figure.savefig, dpi=160, format=path.suffix[1:], **undated)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    form = path.suffix.lower()[1:]
+    undated = {"metadata": {"Date": None}} if form == "svg" else {}
+    save = partial(figure.savefig, dpi=160, format=form, **undated)
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wordwave"}):
         write_whole(path, save)
     return path

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 
 from wordwave.embedding import WaveEmbedding
-from wordwave.experiments.pictures.explanation import FORMATS
-from wordwave.files import write_whole
+from wordwave.experiments.pictures.canvas import canvas, check_format, written
 
 if TYPE_CHECKING:
     from wordwave.tasks.writer import Writer
@@ -23,10 +22,7 @@ def draw_frequencies(writer: Writer, path: Path) -> Path:
     Characters are sorted by δ, of more than 64 those at both ends are shown. Colours tell how much
     faster or slower a character's wave is than the median one of the same dimension.
     """
-    from matplotlib.figure import Figure  # no pyplot: no window system, no global state
-
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
+    check_format(path)
     embedding = writer.model.embedding
     if not isinstance(embedding, WaveEmbedding):
         raise ValueError(
@@ -43,8 +39,8 @@ def draw_frequencies(writer: Writer, path: Path) -> Path:
     usual = frequency.median(dim=0).values.clamp(min=1e-12)
     beside = (frequency[order] / usual - 1).mul(100).numpy()
     limit = min(max(float(abs(beside).max()), 1e-6), 100.0)
-    with mpl.rc_context({"font.size": 9, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(10, 1.6 + 0.19 * len(order)), layout="constrained")
+    with mpl.rc_context({"font.size": 9}):
+        figure = canvas(10, 1.6 + 0.19 * len(order))
         dots, grid = figure.subplots(1, 2, sharey=True, width_ratios=[1, 2.4])
         dots.plot(delta[order].numpy(), range(len(order)), "o", color="#2a6fdb", ms=4)
         dots.set_yticks(range(len(order)), names, fontfamily="monospace")
@@ -60,5 +56,4 @@ def draw_frequencies(writer: Writer, path: Path) -> Path:
             image, ax=grid, label="% faster than the median character", extend="max", aspect=40
         )
         figure.suptitle("How much each character cares where it stands")
-        write_whole(path, lambda new: figure.savefig(new, dpi=150, format=path.suffix[1:].lower()))
-    return path
+        return written(figure, path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 
-from wordwave.files import write_whole
+from wordwave.experiments.pictures.canvas import canvas, check_format, written
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from wordwave.tasks.explanation import Explanation
 
-FORMATS = (".png", ".svg", ".pdf")
 BLUE, ORANGE, GREY, GREEN = "#2a6fdb", "#e0662f", "#9aa0a6", "#2f9e66"
 MOST_LABELS = 70
 FAINTEST = 0.05
@@ -26,15 +25,12 @@ FAINTEST = 0.05
 
 def draw_explanation(explanation: Explanation, path: Path) -> Path:
     """Bars for the words above, a map of every move below; columns are places in the text."""
-    from matplotlib.figure import Figure  # no pyplot: no window system, no global state
-
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
+    check_format(path)
     n = len(explanation.words)
     width = min(max(7.5, 2.0 + 0.36 * n), 18.0)
     height = min(max(1.0, (0.34 if n <= 30 else 0.22) * n), 16.0)
-    with mpl.rc_context({"font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(width, height + 4.6), layout="constrained")
+    with mpl.rc_context({"font.size": 10}):
+        figure = canvas(width, height + 4.6)
         grid = figure.add_gridspec(3, 1, height_ratios=[2.2, height, 0.14])
         below = figure.add_subplot(grid[1])
         above = figure.add_subplot(grid[0], sharex=below)
@@ -50,11 +46,9 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
         label = _safe(f"change of P({explanation.label}) by the move")
         scale = figure.add_subplot(grid[2])
         figure.colorbar(image, cax=scale, label=label, orientation="horizontal")
-        form = path.suffix.lower()[1:]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph")  # an emoji becomes a box
-            write_whole(path, lambda new: figure.savefig(new, dpi=150, format=form))
-    return path
+            return written(figure, path)
 
 
 def _draw_words(explanation: Explanation, axes: Axes) -> list[Artist]:

@@ -10,7 +10,7 @@ import matplotlib as mpl
 import torch
 
 from wordwave import complex as cx
-from wordwave.experiments.pictures.canvas import COLOURS, written
+from wordwave.experiments.pictures.canvas import COLOURS, canvas, written
 
 if TYPE_CHECKING:
     from wordwave.embedding import WaveEmbedding
@@ -30,11 +30,9 @@ def draw_waves(
     word stands at that place. Rows are words (ids 1, 2, …), with a note each if there are any;
     colours are dimensions.
     """
-    from matplotlib.figure import Figure  # no pyplot: no window system, no global state
-
     fine = torch.linspace(0, length, 40 * length + 1)
-    with mpl.rc_context({"font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(8, 1.1 + 1.65 * len(words)), layout="constrained")
+    with mpl.rc_context({"font.size": 10}):
+        figure = canvas(8, 1.1 + 1.65 * len(words))
         rows = figure.subplots(len(words), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for j, (word, axes) in enumerate(zip(words, rows, strict=True), start=1):
             curves, dots = (_real_parts(embedding, j, at) for at in (fine, fine[::40]))
