@@ -17,6 +17,8 @@ from wordwave.training.loop import Training
 from wordwave.training.processes import OneProcess
 from wordwave.training.task import Epoch, Note, Step
 
+WORTH_SAVING = 10.0
+"""Seconds of training that are not to be done again when scoring is stopped."""
 Watch = Callable[[Step | Epoch | Note], None]
 
 
@@ -31,7 +33,8 @@ def train_in(
 
     Args:
         folder: holds `state/` while the training is under way, and the journal.
-        save_every: seconds between two saved states; a stop and the end always save one.
+        save_every: seconds between two saved states; a stop always saves one, and so does the end
+            of a long training, which is scored next.
         watch: told of every step and epoch.
     """
     state = folder / "state" / "state.safetensors"
@@ -70,7 +73,8 @@ def train_in(
                 training.processes.wait_for_everyone()
                 raise Stopped
     if journal is not None:
-        save_state(training, state)  # scoring comes next, and may be stopped
+        if time.monotonic() - saved > WORTH_SAVING:
+            save_state(training, state)  # scoring comes next, and may be stopped
         journal.close()
 
 
