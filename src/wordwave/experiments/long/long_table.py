@@ -108,24 +108,30 @@ class LongTable(ABC):
 
     def step_seconds(self) -> dict[str, float]:
         """CPU seconds of a step of each row, measured once, in turns, and kept."""
-        store = Store(self.out / "timing.jsonl", ("row", "config"))
-        wanted = {row: {"row": row, "config": _timed_by(c)} for row, c in self.configs().items()}
-        done = store.done()
-        missing = [row for row, key in wanted.items() if store.key_of(key) not in done]
-        measured = timed({row: self.training(row) for row in missing})
+        known, configs = self.known_step_seconds(), self.configs()
+        measured = timed({row: self.training(row) for row in configs if row not in known})
         for row, seconds in measured.items():
-            store.append({**wanted[row], "seconds": seconds})
-        known = {store.key_of(r): float(r["seconds"]) for r in store.records()}
-        return {row: known[store.key_of(key)] for row, key in wanted.items()}
+            self._timings.append({**_timed_by(row, configs[row]), "seconds": seconds})
+        return {row: (known | measured)[row] for row in configs}
+
+    def known_step_seconds(self) -> dict[str, float]:
+        """The same of those rows that were measured."""
+        found = {self._timings.key_of(r): float(r["seconds"]) for r in self._timings.records()}
+        keys = {row: self._timings.key_of(_timed_by(row, c)) for row, c in self.configs().items()}
+        return {row: found[key] for row, key in keys.items() if key in found}
+
+    @property
+    def _timings(self) -> Store:
+        return Store(self.out / "timing.jsonl", ("row", "config"))
 
 
-def _timed_by(config: Any) -> Record:
+def _timed_by(row: str, config: Any) -> Record:
     """What a step's time depends on."""
     plain: Record = to_plain(config)
     plain["training"] = {
         k: v for k, v in plain["training"].items() if k not in ("seed", "max_steps")
     }
-    return plain
+    return {"row": row, "config": plain}
 
 
 def timed(trainings: Mapping[str, Training]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.long.bleu_bootstrap import paired_bootstrap
-from wordwave.experiments.long.learning_curves import Panel, draw_curves
+from wordwave.experiments.long.learning_curves import MINUTES, Panel, draw_curves
 from wordwave.experiments.long.table5 import ROWS, Table5
 from wordwave.experiments.significance import holm
 from wordwave.experiments.store import Record
@@ -32,12 +32,14 @@ def table5_grids(table: Table5) -> list[Grid]:
     """The table, and the rows with waves against every other one."""
     records = table.records()
     in_order = sorted(records, key=lambda r: int(r["seed"]))
+    seconds = table.known_step_seconds()
     own = {row: [r for r in in_order if r["row"] == row] for row in table.rows}
     notes = [
         f"Test part of {table.data}, beam 5. BLEU: small letters, tokenised; 95%: bootstrap over "
         "sentences, of the first seed. First release: the same against the German sentences as "
         "they first came out. Models learn from small letters; cased BLEU and chrF are of "
-        "translations with capitals put back by how words were spelled in training.",
+        "translations with capitals put back by how words were spelled in training. Core minutes: "
+        "updates times the CPU seconds of a step, all rows measured in turns.",
         "The paper's figures are of models of full size and compare only in their order; those of "
         "AED (with BPE) and of the Transformer it took from others.",
         *sorted({s for r in records for s in _signatures(r["test"])}),
@@ -45,16 +47,16 @@ def table5_grids(table: Table5) -> list[Grid]:
     whole = Grid(
         "table5",
         "Table 5. Translation at equal parameters and updates",
-        [*COLUMNS, "minutes", "paper"],
-        [_cells(row, same) for row, same in own.items() if same],
+        [*COLUMNS, MINUTES, "paper"],
+        [_cells(row, same, seconds.get(row)) for row, same in own.items() if same],
         notes,
-        only_in_files=frozenset({"updates", "seeds", "first release", "cased", "minutes"}),
+        only_in_files=frozenset({"updates", "seeds", "first release", "cased", MINUTES}),
     )
     tests = _against({r["row"]: r["bleu_counts"] for r in records if r["seed"] == 0})
     return [whole, tests] if tests.rows else [whole]
 
 
-def _cells(row: str, same: list[Record]) -> list[Content]:
+def _cells(row: str, same: list[Record], step_seconds: float | None) -> list[Content]:
     test = [r["test"] for r in same]
     low, high = test[0]["tokenised_bleu"]["interval"]
     published = PUBLISHED.get(row)
@@ -68,7 +70,7 @@ def _cells(row: str, same: list[Record]) -> list[Content]:
         _mean([r.get("test_first_release") for r in same], "tokenised_bleu"),
         _mean(test, "bleu"),
         _mean(test, "chrf"),
-        f"{fmean(r['seconds'] for r in same) / 60:.0f}",
+        None if step_seconds is None else f"{same[0]['steps'] * step_seconds / 60:.0f}",
         None if published is None else f"{published:.1f}",
     ]
 
@@ -112,7 +114,7 @@ def draw_table5(table: Table5) -> list[Path]:
     likelihood = "dev: −log-probability of a piece"
     panels = [
         Panel(lambda point: -point["dev_likelihood"], likelihood),
-        Panel(lambda point: -point["dev_likelihood"], likelihood, over_time=True),
+        Panel(lambda point: -point["dev_likelihood"], likelihood, table.known_step_seconds()),
         Panel(lambda point: point["dev_bleu"], "dev: greedy BLEU, small letters"),
     ]
     return draw_curves(table.records(), COLOURS, panels, table.out / "table5")
