@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from torch import nn
+from typing import Any, TypeAlias
 
 from wordwave.embedding.positional import (
     ComplexEmbedding,
@@ -16,7 +14,9 @@ from wordwave.embedding.positional import (
 from wordwave.embedding.wave import WaveEmbedding
 from wordwave.names import unknown
 
-EMBEDDINGS: dict[str, Callable[..., nn.Module]] = {
+Embedding: TypeAlias = WordEmbedding | WaveEmbedding
+"""What all of them are: a vector a word to which a position is added, or a wave."""
+EMBEDDINGS: dict[str, Callable[..., Embedding]] = {
     "none": WordEmbedding,
     "pe": LearnedPositionEmbedding,
     "tpe": SinusoidalPositionEmbedding,
@@ -26,7 +26,7 @@ EMBEDDINGS: dict[str, Callable[..., nn.Module]] = {
 """The kinds the paper compares, under its own names."""
 
 
-def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> nn.Module:
+def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> Embedding:
     """An embedding of one of the kinds in `EMBEDDINGS`; the options are those of its class.
 
     Its `field` says whether the output is real (..., L, D) or complex (..., L, 2·D), and `out_dim`
@@ -40,6 +40,7 @@ def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> nn.
 __all__ = [
     "EMBEDDINGS",
     "ComplexEmbedding",
+    "Embedding",
     "LearnedPositionEmbedding",
     "SinusoidalPositionEmbedding",
     "WaveEmbedding",

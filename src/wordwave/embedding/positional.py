@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +25,7 @@ class WordEmbedding(nn.Module):
         sparse: row-sparse gradients.
     """
 
-    field = "real"
+    field: Literal["real", "complex"] = "real"
 
     def __init__(
         self,

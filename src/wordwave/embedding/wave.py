@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -44,7 +46,7 @@ class WaveEmbedding(nn.Module):
         sparse: row-sparse gradients, for an optimiser that updates only the rows a batch touched.
     """
 
-    field = "complex"
+    field: Literal["real", "complex"] = "complex"
 
     def __init__(
         self,

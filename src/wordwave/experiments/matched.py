@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from wordwave.models.config import ModelConfig
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from wordwave.tasks.classify import PreparedClassifier
     from wordwave.tasks.config import ClassifyConfig
 
@@ -77,7 +75,7 @@ def widened(prepared: PreparedClassifier, waves: ClassifyConfig) -> PreparedClas
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         if config.text.vectors is not None:
-            vectors: Tensor = old.model.embedding.meaning.detach()  # type: ignore[operator]
+            vectors = old.model.embedding.meaning.detach()
             more = config.model.dim - vectors.shape[1]
             noise = torch.randn(len(vectors), more) * vectors.std()
             met = torch.zeros(len(vectors), 1, dtype=torch.bool)

@@ -51,9 +51,12 @@ def as_run(record: Record) -> Record:
 
 
 def _words_of(classifier: TextClassifier, texts: Sequence[str]) -> Record:
+    from wordwave.embedding import WaveEmbedding
+
     encoder, embedding = classifier.encoder, classifier.model.embedding
     counts = Counter(word for text in texts for word in encoder.tokeniser(text))
-    delta = embedding.sensitivity().tolist()  # type: ignore[operator]
+    assert isinstance(embedding, WaveEmbedding)
+    delta = embedding.sensitivity().tolist()
     numbered = list(enumerate(encoder.vocabulary.words))[2:]
     unseen = [delta[i] for i, word in numbered if word not in counts]
     seen = [(word, counts[word], delta[i]) for i, word in numbered if word in counts]

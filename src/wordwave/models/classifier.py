@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.embedding import build_embedding
+from wordwave.embedding import Embedding, build_embedding
 from wordwave.layers import Dropout, Field, n_parts
 from wordwave.models.bag import Bag
 from wordwave.models.cnn import CNN
@@ -28,7 +28,7 @@ WAVE_OPTIONS = (
 )
 
 
-def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> nn.Module:
+def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> Embedding:
     """The embedding of a config; options such as `vectors` are passed on."""
     kind = "none" if config.embedding in IN_ATTENTION else config.embedding
     if kind == "complex-order":
@@ -43,7 +43,7 @@ def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> nn.M
     embedding = build_embedding(kind, vocab_size, config.dim, padding_idx=PADDING, **options)
     if vectors is None:
         with torch.no_grad():
-            embedding.meaning.mul_(config.word_scale)  # type: ignore[operator]
+            embedding.meaning.mul_(config.word_scale)
     return embedding
 
 
@@ -95,7 +95,7 @@ class Classifier(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = embedding_from(config, vocab_size, **options)
-        field: Field = self.embedding.field  # type: ignore[assignment]
+        field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)
         self.encoder = encoder_from(config, config.dim, field)
         self.readout = ReadOut(config, self.encoder.out_dim, field)  # type: ignore[arg-type]

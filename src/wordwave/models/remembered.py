@@ -46,7 +46,7 @@ class RememberedBag:
         assert isinstance(first, nn.Linear)
         self.first, self.rest = first, nn.Sequential(*rest)
         self.rows = torch.empty(MOST_ROWS, first.out_features)
-        self.n_words: int = model.embedding.vocab_size  # type: ignore[assignment]
+        self.n_words = model.embedding.vocab_size
         self.slots = torch.empty(PLACES * self.n_words, dtype=torch.long)
         self.n_rows = 0
         self.lock = Lock()  # a server may ask from several threads

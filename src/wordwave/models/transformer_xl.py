@@ -106,7 +106,7 @@ class TransformerXL(nn.Module):
         self.embedding = build_embedding(config.embedding, vocab_size, config.dim, **options)
         with torch.no_grad():  # so that tied predictions start small; what is read is scaled up
             self.meaning.mul_(config.dim**-0.5)
-        field: Field = self.embedding.field  # type: ignore[assignment]
+        field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)
         self.layers = nn.ModuleList(XLLayer(config, field) for _ in range(config.n_layers))
         self.norm = LayerNorm(config.dim, field=field) if config.norm_first else nn.Identity()
@@ -120,8 +120,7 @@ class TransformerXL(nn.Module):
     @property
     def meaning(self) -> Tensor:
         """Vectors or amplitudes of the characters. Shape: (V, D)"""
-        meaning: Tensor = self.embedding.meaning  # type: ignore[assignment]
-        return meaning
+        return self.embedding.meaning
 
     def forward(
         self, ids: Tensor, states: Tensor | None = None, n_read: Tensor | int = 0

@@ -80,7 +80,7 @@ class WordsInAndOut(nn.Module, ABC, Generic[S]):
 
     def words(self, states: Tensor) -> Tensor:
         """The logit of every word. Shape: (..., parts·D) -> (..., V)"""
-        return F.linear(self._meant(states), self._table)
+        return F.linear(self._meant(states), self.embedding.meaning)
 
     def surprise(self, states: Tensor, wanted: Tensor, label_smoothing: float) -> Tensor:
         """The summed cross-entropy of the wanted words; padding does not count.
@@ -91,7 +91,7 @@ class WordsInAndOut(nn.Module, ABC, Generic[S]):
         there = (flat != PADDING).nonzero().squeeze(1)
         meant = self._meant(states.flatten(0, 1).index_select(0, there))
         return linear_cross_entropy(
-            meant, self._table, flat[there], label_smoothing=label_smoothing
+            meant, self.embedding.meaning, flat[there], label_smoothing=label_smoothing
         )
 
     def _meant(self, states: Tensor) -> Tensor:
@@ -100,11 +100,6 @@ class WordsInAndOut(nn.Module, ABC, Generic[S]):
             return states
         meant: Tensor = self.to_words(cx.magnitude(states) if self.by_magnitude else states)
         return meant
-
-    @property
-    def _table(self) -> Tensor:
-        table: Tensor = self.embedding.meaning  # type: ignore[assignment]
-        return table
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
