@@ -257,7 +257,7 @@ def told_of(path, **changes):
         ("model.safetensors", other_tensors, "does not hold this model"),
         ("model.safetensors", with_text("no tensors at all"), "does not hold this model"),
         ("model.safetensors", with_text(""), "does not hold this model"),
-        ("model.safetensors", os.remove, "holds no trained model yet: train it first"),
+        ("model.safetensors", os.remove, "holds no trained model yet: the command that"),
         ("config.yaml", replaced("dim: 16", "dim: 6"), "does not hold this model: size mismatch"),
         ("config.yaml", replaced("task: classify", "task: sing"), "a run of 'sing'"),
         ("config.yaml", replaced("dim: 16", "dimm: 16"), "did you mean 'dim'?"),

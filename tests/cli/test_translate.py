@@ -116,12 +116,22 @@ def test_a_picture_of_attention_and_scores_against_references(cli, run, files, t
         cli.call("translate", run.folder, "--picture", tmp_path / "a.txt", stdin=b"ab"),
         "a picture must end in .png",
     )
+    late = cli.call("translate", run.folder, "--picture", tmp_path / "b.png", stdin=b"\n\x01\nab\n")
+    assert late.code == 0 and (tmp_path / "b.png").exists()
+    short = write(tmp_path / "short", ["AB"])
+    cli.refusal(
+        cli.call("translate", run.folder, files.source, "--reference", short),
+        "must have a line for each of the 60",
+    )
 
 
-def test_a_line_of_ten_thousand_words_is_cut_and_that_is_said(cli, run):
+def test_a_line_of_ten_thousand_words_is_cut_and_that_is_said(cli, run, tmp_path):
     told = cli.call("translate", run.folder, "--beam", "1", stdin=b"ab\n" + b"cd " * 10_000)
     assert told.code == 0 and len(told.out.splitlines()) == 2
     assert told.err == "1 of 2 sentences were cut to 40 pieces\n"
+    pairs = ("--source", write(tmp_path / "a", ["cd " * 10_000]), "--target")
+    shown = cli.call("evaluate", run.folder, *pairs, write(tmp_path / "b", ["CD"]), "--beam", "1")
+    assert shown.code == 0 and "1 of 1 sentences were cut to 40 pieces" in shown.out
 
 
 def test_mistakes_are_one_line(cli, run, files, trained, tmp_path):
@@ -139,6 +149,11 @@ def test_mistakes_are_one_line(cli, run, files, trained, tmp_path):
         "no recipe 'tiny' for translate",
     )
     refusal(call("train", "translate", "--dim", "7"), "multiple of n_heads")
+    learnt = ("--target", files.target, "--embedding", "pe", "--max-length", "40")
+    refusal(call(*base, *learnt, "--random-positions", "60"), "must be at most 41")
+    wild = ("--out", tmp_path / "wild", "--source", files.source, "--target", files.target)
+    wild += ("--learning-rate", "1e30", "--judge-every", "1", "--max-steps", "3")
+    refusal(call("train", "translate", *wild), "lower learning_rate, got 1e+30")
     other = trained.folder / "config.yaml"
     refusal(call("train", "translate", "--config", other), "is a config of 'classify'")
     refusal(call("train", "translate", "--out", trained.folder), "is a run of 'classify'")

@@ -124,7 +124,7 @@ def test_more_penalty_never_gives_a_shorter_sentence():
     [
         ({"beam": 0}, "beam must be at least 1, got 0"),
         ({"beam": 2, "n_best": 3}, r"n_best must be .* at most beam \(2\), got 3"),
-        ({"length_penalty": -1.0}, "length_penalty must be at least 0, got -1.0"),
+        ({"length_penalty": -1.0}, r"length_penalty must be in \[0, 10\], got -1.0"),
         ({"longest": [1, 2]}, "a number for each of 1 sources, got 2"),
     ],
 )
@@ -136,3 +136,11 @@ def test_searches_that_make_no_sense_are_refused(options, said):
 def test_no_sources_no_translations():
     model = build("transformer", "none")
     assert beam_search(model, torch.zeros(0, 3, dtype=torch.long), longest=[]) == []
+
+
+def test_a_model_without_probabilities_is_refused_and_not_asked_for_ever():
+    model = build("transformer", "tpe")
+    with torch.no_grad():
+        model.embedding.meaning.fill_(torch.nan)
+    with pytest.raises(ValueError, match="must give each word a probability, got NaN"):
+        beam_search(model, torch.tensor([[4, 5]]), longest=[3])

@@ -30,8 +30,12 @@ class EvaluateTranslationOptions:
     """0 prefers short translations, more prefers long ones."""
     json: Path | None = None
     """Write the figures here as well."""
+    threads: int = 1
+    """Threads of this process; more than one pays only for large models."""
 
     def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"threads must be at least 1, got {self.threads}")
         if (self.source is None) != (self.target is None):
             raise ValueError("source and target go together: name both files, or none")
 
@@ -41,19 +45,33 @@ def evaluate_translation(args: list[str], prog: str) -> None:
     from wordwave.cli.options import AS_IT_IS, parsed
 
     options = parsed(EvaluateTranslationOptions, args, prog)
+    import torch
     from rich.console import Console
 
     from wordwave.cli.train_translate import figure_lines
     from wordwave.files import write_text
-    from wordwave.tasks.translate import evaluate
+    from wordwave.tasks.translate import best_of, scored
+    from wordwave.tasks.translate_config import first_release_targets
     from wordwave.tasks.translator import Search, Translator
 
+    torch.set_num_threads(options.threads)
     search = Search(options.beam, length_penalty=options.length_penalty)
     translator = Translator.load(options.run)
     pairs = _pairs(options, translator.config)
-    scores = evaluate(translator, pairs, search).plain()
     console = Console()
-    console.print("\n".join([f"{pairs.name}:", *figure_lines(scores)]), **AS_IT_IS)
+    with console.status("translating …"):
+        said, n_cut = best_of(translator, pairs.sources, search)
+    scores = scored(translator, said, pairs.targets).plain()
+    lines = [f"{pairs.name}:", *figure_lines(scores)]
+    if n_cut:
+        longest = translator.pieces.max_length
+        lines.append(f"{n_cut:,} of {len(pairs):,} sentences were cut to {longest} pieces")
+    first = first_release_targets(translator.config.data) if options.source is None else None
+    if first is not None:
+        scores["first_release"] = scored(translator, said, first).plain()
+        lines += ["against the German sentences as they first came out:"]
+        lines += figure_lines(scores["first_release"])
+    console.print("\n".join(lines), **AS_IT_IS)
     if options.json is not None:
         write_text(options.json, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
         console.print(f"Written: {options.json}", **AS_IT_IS)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from wordwave.cli.options import parsed
+
 if TYPE_CHECKING:
     from wordwave.tasks.translator import Search, Translation, Translator
 
@@ -41,21 +43,34 @@ class TranslateOptions:
     .pdf."""
     out: Path | None = None
     """Write to this file, whole or not at all, instead of to the terminal."""
+    threads: int = 1
+    """Threads of this process; more than one pays only for large models."""
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"threads must be at least 1, got {self.threads}")
 
 
 def translate(args: list[str], prog: str) -> None:
     """`wordwave translate`"""
-    options = tyro.cli(TranslateOptions, prog=prog, args=args)
+    options = parsed(TranslateOptions, args, prog)
+    import torch
+
     from wordwave.cli.stream import arriving, batches, is_text, piped, say
     from wordwave.data.tables import read_texts
+    from wordwave.experiments.pictures.canvas import check_format
     from wordwave.files import write_whole
     from wordwave.tasks.translator import Search, Translator
 
+    if options.picture is not None:
+        check_format(options.picture)
+    torch.set_num_threads(options.threads)
     search = Search(options.beam, options.n_best, options.length_penalty)
     translator = Translator.load(options.run)
     references = None
     if options.reference is not None:
         references = list(read_texts(options.reference, form="txt"))
+        _check_length(references, options)
     parts: Iterable[list[str]]
     if options.file is not None and is_text(options.file):
         parts = [[options.file]]
@@ -76,6 +91,20 @@ def translate(args: list[str], prog: str) -> None:
         _score(translator, teller.said, references)
 
 
+def _check_length(references: list[str], options: TranslateOptions) -> None:
+    """Refuse references for other sentences, before these are translated."""
+    from wordwave.cli.stream import is_text
+    from wordwave.data.tables import read_texts
+
+    if options.file is not None and not is_text(options.file):
+        n = sum(1 for _ in read_texts(options.file, form="txt"))
+        if n != len(references):
+            raise ValueError(
+                f"'{options.reference}' must have a line for each of the {n:,} of "
+                f"'{options.file}', got {len(references):,}"
+            )
+
+
 class Teller:
     """Translates what comes, part by part, and in the end says what was cut."""
 
@@ -90,8 +119,7 @@ class Teller:
         n = n_cut = 0
         for texts in parts:
             found, cut = self.translator.translations(texts, self.search)
-            if self.picture is not None and n == 0:
-                self._draw(texts[0], found[0][0].text, self.picture)
+            self._draw_first(texts, found)
             n, n_cut = n + len(texts), n_cut + cut
             if self.keep:
                 self.said += [best[0] for best in found]
@@ -114,13 +142,15 @@ class Teller:
         ]
         return json.dumps({"text": text, "translations": each}, ensure_ascii=False) + "\n"
 
-    def _draw(self, text: str, translation: str, path: Path) -> None:
+    def _draw_first(self, texts: list[str], found: list[list[Translation]]) -> None:
+        """Draw the first sentence that says something, once."""
         from wordwave.experiments.pictures.attention import draw_attention
 
-        if not text.strip():
-            raise ValueError("a picture needs a first sentence that is not empty")
-        draw_attention(*self.translator.attention(text, translation), path)
-        print(f"Drawn: {path}", file=sys.stderr)
+        for text, (best, *_) in zip(texts, found, strict=True):
+            if self.picture is not None and self.translator.pieces.source.tokenised(text):
+                draw_attention(*self.translator.attention(text, best), self.picture)
+                print(f"Drawn: {self.picture}", file=sys.stderr)
+                self.picture = None
 
 
 def _score(translator: Translator, said: list[Translation], references: list[str]) -> None:

@@ -75,7 +75,6 @@ def prepare_parallel(
     made = []
     for source in dataset.sources:
         if parallel_state(dataset, source, home=home) != "ok":
-            (folder / source.file).unlink(missing_ok=True)
             made.append(fetch(source, folder, progress=progress))
     return made
 

@@ -132,7 +132,7 @@ def _built_in() -> ParallelParts:
     return ParallelParts(part("train", *range(2, 34)), part("dev", 1), part("test", 0))
 
 
-def first_release_targets(name: str) -> list[str] | None:
+def first_release(name: str) -> list[str] | None:
     """The test sentences in German as they first came out, which papers of 2016 to 2020 used, if
     they are in the data home: multi30k/paper/test.de.gz, not to be had by `data prepare`."""
     if name not in PARALLEL:

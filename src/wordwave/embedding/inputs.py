@@ -34,8 +34,9 @@ def check_ids(ids: Tensor, vocab_size: int) -> None:
 
 def has_no_values(x: Tensor) -> bool:
     """Whether values cannot be looked at, or not without waiting for them."""
-    transformed = torch._C._are_functorch_transforms_active()  # by torch.func
-    return torch.compiler.is_compiling() or transformed or x.device.type != "cpu"
+    if torch.compiler.is_compiling() or x.device.type != "cpu":
+        return True
+    return torch._C._are_functorch_transforms_active()  # those of torch.func
 
 
 def count_positions(ids: Tensor, positions: Tensor | int | None, name: str = "positions") -> Tensor:

@@ -12,6 +12,7 @@ from wordwave.models.translation import Decoder, State, TranslationModel
 from wordwave.models.words import END, PADDING, START, UNKNOWN, log_probabilities
 
 NEVER_WRITTEN = [PADDING, UNKNOWN, START]
+MOST_PENALTY = 10
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def beam_search(
         size = scores.shape[-1]
         totals = totals.unsqueeze(-1).to(scores.dtype) + scores.view(len(waiting), beam, size)
         best, where = totals.flatten(1).topk(min(2 * beam, beam * size))
+        if best.isnan().any():  # no sentence would ever end
+            raise ValueError("the model must give each word a probability, got NaN: train it anew")
         beams, chosen = where // size, where % size
         ends = chosen == END
         _finish(waiting, written, best[:, :beam], beams, ends[:, :beam], n, length_penalty)
@@ -110,8 +113,8 @@ def check_search(*, beam: int, n_best: int, length_penalty: float) -> None:
         raise ValueError(f"beam must be at least 1, got {beam}")
     if not 1 <= n_best <= beam:
         raise ValueError(f"n_best must be at least 1 and at most beam ({beam}), got {n_best}")
-    if not length_penalty >= 0:
-        raise ValueError(f"length_penalty must be at least 0, got {length_penalty}")
+    if not 0 <= length_penalty <= MOST_PENALTY:
+        raise ValueError(f"length_penalty must be in [0, {MOST_PENALTY}], got {length_penalty}")
 
 
 def _norm(n_words: int, length_penalty: float) -> float:

@@ -29,6 +29,7 @@ from wordwave.text.encode import TextEncoder
 from wordwave.text.tokenise import Tokeniser, build_tokeniser
 from wordwave.text.vocabulary import Vocabulary
 from wordwave.training.loop import Training
+from wordwave.training.positions import check_reach
 
 ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
 """What may follow the name of vectors in the data home."""
@@ -113,17 +114,12 @@ def prepare(config: ClassifyConfig, parts: Parts) -> PreparedClassifier:
         return Labelled(sentences, class_numbers(part.labels, labels, part.name))
 
     train = labelled(parts.train)
-    longest, reach = int(train.sentences.lengths.max()), config.training.random_positions
-    if reach and reach < longest:
-        raise ValueError(
-            f"random_positions must be 0 or at least {longest}, the words of the longest text, "
-            f"got {reach}"
-        )
-    if reach > config.model.max_length and config.model.embedding == "pe":
-        raise ValueError(
-            f"random_positions must be at most max_length, {config.model.max_length}, for 'pe', "
-            f"got {reach}"
-        )
+    check_reach(
+        config.training.random_positions,
+        int(train.sentences.lengths.max()),
+        "words of the longest text",
+        config.model.max_length if config.model.embedding == "pe" else None,
+    )
     if config.training.amplitude_penalty and settings.freeze_vectors:
         raise ValueError("amplitude_penalty changes vectors that freeze_vectors keeps: choose one")
     dev = None if parts.dev is None else labelled(parts.dev)

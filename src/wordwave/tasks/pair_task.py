@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -104,6 +105,11 @@ class PairTask:
     def figures(self, model: nn.Module) -> dict[str, float]:
         """How good a model is on dev, what selects first."""
         scores = {"likelihood": likelihood(model, self.dev)}
+        if not math.isfinite(scores["likelihood"]):
+            raise ValueError(
+                f"the likelihood of dev is {scores['likelihood']}: lower learning_rate, "
+                f"got {self.settings.learning_rate}"
+            )
         if self.bleu is not None:
             scores["bleu"] = self.bleu()
         select = self.settings.select

@@ -71,6 +71,8 @@ class Pieces:
                 casing = Casing(json.loads(file.read_text(encoding="utf-8")))
             except (ValueError, AttributeError) as problem:
                 raise ValueError(f"'{file}' does not hold spellings: {problem}") from None
+        elif config.text.lower_case:
+            raise ValueError(f"'{file}' is missing: without it no word has a capital")
         return cls(BpeTokeniser.load(folder / TOKENISER_FILE), config, casing)
 
 

@@ -42,7 +42,9 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
 def check_trained(folder: Path) -> None:
     """Refuse a run that has no weights yet."""
     if not (folder / WEIGHTS).exists():
-        raise ValueError(f"'{folder}' holds no trained model yet: train it first")
+        raise ValueError(
+            f"'{folder}' holds no trained model yet: the command that trains it goes on"
+        )
 
 
 def save_weights(

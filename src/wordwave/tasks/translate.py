@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +27,7 @@ from wordwave.tasks.translation_scores import (
 from wordwave.tasks.translator import Search, Translation, Translator
 from wordwave.text.sentences import Sentences
 from wordwave.training.loop import Training
+from wordwave.training.positions import check_reach
 
 GREEDY = Search(beam=1)
 SAID = "test.jsonl"
@@ -56,13 +57,14 @@ class PreparedTranslator(Prepared):
     ) -> dict[str, Any]:
         model = self.translator.model
         averaged = prefer_average(self.translator, self.task)
-        test = None
+        test, n_cut = None, 0
         if self.test is not None:
-            said = best_of(self.translator, self.test.sources)
+            said, n_cut = best_of(self.translator, self.test.sources)
             test = scored(self.translator, said, self.test.targets).plain()
             write_said(said, folder)
         return {
             "test": test,
+            "test_sentences_cut": n_cut,
             "examples": self.fingerprint,
             **{f"dev_{name}": value for name, value in self.task.figures(model).items()},
             "averaged": averaged,
@@ -96,12 +98,12 @@ def prepare(config: TranslateConfig, parts: ParallelParts) -> PreparedTranslator
         model = translation_model(config.model, len(pieces))
     translator = Translator(model, pieces, config)
     task = PairTask(encoded(train, pieces, notes), encoded(dev, pieces, notes), config.training)
-    longest, reach = int(task.train.lengths.max()), config.training.random_positions
-    if reach and reach < longest:
-        raise ValueError(
-            f"random_positions must be 0 or at least {longest}, the pieces of the longest "
-            f"sentence, got {reach}"
-        )
+    check_reach(
+        config.training.random_positions,
+        int(task.train.lengths.max()),
+        "pieces of the longest sentence",
+        config.model.max_length + 1 if config.model.embedding == "pe" else None,
+    )
     n = config.training.judge_bleu
     if n:
         texts, wanted = parts.dev.sources[:n], [t.lower() for t in dev.targets[:n]]
@@ -159,14 +161,15 @@ def evaluate(
     translator: Translator, pairs: Pairs, search: Search | None = None
 ) -> TranslationScores:
     """How good a translator is on pairs of sentences."""
-    return scored(translator, best_of(translator, pairs.sources, search), pairs.targets)
+    return scored(translator, best_of(translator, pairs.sources, search)[0], pairs.targets)
 
 
 def best_of(
     translator: Translator, texts: list[str], search: Search | None = None
-) -> list[Translation]:
-    """The best translation of each text."""
-    return [best[0] for best in translator.translations(texts, search)[0]]
+) -> tuple[list[Translation], int]:
+    """The best translation of each text, and how many texts were cut to the greatest length."""
+    found, n_cut = translator.translations(texts, search)
+    return [best[0] for best in found], n_cut
 
 
 def scored(
@@ -184,7 +187,7 @@ def scored(
 
 def write_said(said: list[Translation], folder: Path) -> None:
     """Keep the translations of the test part, for other references and other scorers."""
-    lines = (json.dumps(asdict(t), ensure_ascii=False) + "\n" for t in said)
+    lines = (json.dumps(t.plain(), ensure_ascii=False) + "\n" for t in said)
     write_text(folder / SAID, "".join(lines))
 
 

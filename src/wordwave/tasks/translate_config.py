@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from wordwave.data.parallel_catalogue import PARALLEL
-from wordwave.data.parallel_text import BUILT_IN, ParallelParts, cut_dev, load_named, read_pairs
+from wordwave.data.parallel_text import (
+    BUILT_IN,
+    ParallelParts,
+    cut_dev,
+    first_release,
+    load_named,
+    read_pairs,
+)
 from wordwave.models.translation_config import TranslationModelConfig
 from wordwave.names import unknown
 from wordwave.training.settings import Schedule, TrainingSettings
@@ -139,6 +146,13 @@ def load_pairs(data: ParallelSettings) -> ParallelParts:
     if dev is not None:
         return ParallelParts(train, dev, test)
     return ParallelParts(*cut_dev(train), test)
+
+
+def first_release_targets(data: ParallelSettings) -> list[str] | None:
+    """What the test part's targets were in the first release of a set by name, if it is here."""
+    if data.source is not None or data.target_language != "de":
+        return None
+    return first_release(data.data)
 
 
 def name_of(data: ParallelSettings) -> str:

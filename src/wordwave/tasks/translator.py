@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,6 +53,12 @@ class Translation:
     """Words and marks between spaces."""
     score: float
     log_probability: float
+    ids: tuple[int, ...] = ()
+    """Its pieces."""
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON: what others understand."""
+        return {name: value for name, value in asdict(self).items() if name != "ids"}
 
 
 class Translator(Trained):
@@ -107,21 +114,31 @@ class Translator(Trained):
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         tokenised = self.pieces.tokenised(hypothesis.ids)
         text = self.pieces.written(tokenised)
-        return Translation(text, tokenised, hypothesis.score, hypothesis.log_probability)
+        return Translation(
+            text, tokenised, hypothesis.score, hypothesis.log_probability, tuple(hypothesis.ids)
+        )
 
-    def attention(self, text: str, translation: str) -> tuple[list[str], list[str], Tensor]:
+    def attention(
+        self, text: str, translation: str | Translation
+    ) -> tuple[list[str], list[str], Tensor]:
         """Source pieces, target pieces, and how much each target piece hears of each source one.
 
         Shape: (layers, T, S), T with the end of the sentence
         """
-        sides = (self.pieces.source.tokenised(text), self.pieces.target.tokenised(translation))
-        most = self.pieces.max_length
-        source, target = (self.pieces.encode([words])[0].padded([0])[:, :most] for words in sides)
+        source = self._ids(self.pieces.source.tokenised(text))
+        if isinstance(translation, str):
+            target = self._ids(self.pieces.target.tokenised(translation))
+        else:
+            target = torch.tensor([translation.ids], dtype=torch.long)
         before = torch.cat([torch.full((1, 1), START), target], dim=1)
         with evaluating(self.model) as device:
             heard = self.model.attention_map(source.to(device), before.to(device))[0].cpu()
         after = [*target[0].tolist(), END]
         return self._names(source[0].tolist()), self._names(after), heard
+
+    def _ids(self, tokenised: str) -> Tensor:
+        """Shape: (1, L)"""
+        return self.pieces.encode([tokenised])[0].padded([0])[:, : self.pieces.max_length]
 
     def _names(self, ids: list[int]) -> list[str]:
         """Pieces as they are read; a new word begins with a space."""

@@ -34,13 +34,27 @@ def random_positions(
     return (gaps + torch.arange(1, length + 1, device=mask.device)) * mask
 
 
+def check_reach(highest: int, longest: int, what: str, limit: int | None = None) -> None:
+    """Refuse positions that are too few for the longest sentence, or more than can be told apart.
+
+    Args:
+        highest: of the random positions, 0 for none.
+        longest: length of the longest sentence.
+        what: it is counted in.
+        limit: highest position that the embedding knows, `None` if it knows all.
+    """
+    if highest and highest < longest:
+        raise ValueError(
+            f"random_positions must be 0 or at least {longest}, the {what}, got {highest}"
+        )
+    if limit is not None and highest > limit:
+        raise ValueError(
+            f"random_positions must be at most {limit}, the positions of 'pe', got {highest}"
+        )
+
+
 def spread(
-    progress: float,
-    shortest: int,
-    highest: int,
-    generator: torch.Generator | None = None,
-    *,
-    growth: float = 0.5,
+    progress: float, shortest: int, highest: int, generator: torch.Generator | None = None
 ) -> int:
     """How far the positions of a batch are spread.
 
@@ -50,10 +64,9 @@ def spread(
     half over a random part of it, so that neighbours are not forgotten.
 
     Args:
-        progress: share of the training that is over.
-        growth: share of the training after which `highest` is reached.
+        progress: share of the training that is over; after half of it `highest` is reached.
     """
-    share = min(progress / growth, 1.0)
+    share = min(2 * progress, 1.0)
     whole, part = torch.rand(2, generator=generator).tolist()
     if whole < 0.5:
         share *= part

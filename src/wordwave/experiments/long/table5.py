@@ -114,11 +114,10 @@ class Table5(LongTable):
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
-        from wordwave.data.parallel_text import first_release_targets
         from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
         from wordwave.tasks.translate import check_same_run, prepare, read_said, scored
-        from wordwave.tasks.translate_config import load_pairs
+        from wordwave.tasks.translate_config import first_release_targets, load_pairs
         from wordwave.tasks.translation_scores import bleu_counts
         from wordwave.tasks.translator import Translator
         from wordwave.training.journal import read_journal
@@ -133,7 +132,7 @@ class Table5(LongTable):
         target = translator.pieces.target
         wanted = [target.tokenised(text) for text in pairs.test.targets]
         result = {**result, "bleu_counts": bleu_counts([s.tokenised for s in said], wanted)}
-        first = first_release_targets(self.data)
+        first = first_release_targets(cell.config.data)
         if first is not None:
             result["test_first_release"] = scored(translator, said, first).plain()
         names = ("step", "seconds", "dev_likelihood", "dev_bleu")
