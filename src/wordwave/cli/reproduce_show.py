@@ -14,8 +14,9 @@ from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.sensitive_words import table7
 from wordwave.experiments.store import Record, Store
 from wordwave.experiments.summary import Summary, made_under
-from wordwave.experiments.table2 import comparisons_of_table2, named, table2, table3
+from wordwave.experiments.table2 import comparisons_of_table2, table2, table3
 from wordwave.experiments.table4 import table4
+from wordwave.experiments.terms import named
 from wordwave.files import write_text
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from wordwave.experiments.anchors import ANCHORS
 from wordwave.models.config import EMBEDDINGS, ENCODERS, goes_with
 
 DATASETS = ("mr", "subj", "cr", "mpqa", "sst2", "trec")
+WAVES = "complex-order"
 SENTENCES = "sst2-sentences"
 """SST-2 with the 6,920 whole sentences to learn from in the place of the 67,349 phrases."""
 WITH_FOLDS = ("mr", "subj", "cr", "mpqa")

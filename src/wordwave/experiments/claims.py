@@ -8,6 +8,7 @@ from statistics import fmean
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
 from wordwave.experiments.answers import McNemar, mcnemar
+from wordwave.experiments.cells import WAVES
 from wordwave.experiments.gains import gains
 from wordwave.experiments.significance import (
     MARKS,
@@ -15,7 +16,7 @@ from wordwave.experiments.significance import (
     compared,
 )
 from wordwave.experiments.summary import Row, Summary
-from wordwave.experiments.table2 import WAVES, against_rivals, judged_columns, mcnemar_of_rivals
+from wordwave.experiments.table2 import against_rivals, judged_columns, mcnemar_of_rivals
 from wordwave.experiments.verdicts import Claim, counted, judged
 from wordwave.models.config import ENCODERS, IN_ATTENTION
 

@@ -7,12 +7,12 @@ from statistics import fmean
 
 from wordwave.experiments import paper
 from wordwave.experiments.answers import mcnemar
+from wordwave.experiments.cells import WAVES
 from wordwave.experiments.epoch_timing import epoch_seconds
 from wordwave.experiments.sensitive_words import Sensitivity
 from wordwave.experiments.significance import LEVEL
 from wordwave.experiments.store import Record
 from wordwave.experiments.summary import Row, Summary
-from wordwave.experiments.table2 import WAVES
 from wordwave.experiments.table4 import dataset_of
 from wordwave.experiments.verdicts import Claim, Verdict, judged
 from wordwave.models.config import ENCODERS

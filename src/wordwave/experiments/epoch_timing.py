@@ -15,7 +15,7 @@ from wordwave.experiments.cells import Cell
 from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.provenance import commit, versions
-from wordwave.experiments.table2 import named, terms_of
+from wordwave.experiments.terms import named, terms_of
 from wordwave.models.config import ENCODERS
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from pathlib import Path
 from statistics import fmean
 
 from wordwave.experiments import paper
+from wordwave.experiments.cells import WAVES
 from wordwave.experiments.pictures.canvas import COLOURS, canvas, saved, tidy
 from wordwave.experiments.summary import Row, Summary
-from wordwave.experiments.table2 import WAVES, judged_columns
+from wordwave.experiments.table2 import judged_columns
 from wordwave.models.config import ENCODERS
 
 RIVALS = ("none", "pe", "tpe")

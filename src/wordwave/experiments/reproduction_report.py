@@ -6,21 +6,16 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from wordwave.experiments import claims, claims_on_waves, paper
+from wordwave.experiments.cells import WAVES
 from wordwave.experiments.epoch_timing import fig5_table
 from wordwave.experiments.grid import Content, Grid, markdown
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.sensitive_words import table7
 from wordwave.experiments.store import Record
 from wordwave.experiments.summary import Summary
-from wordwave.experiments.table2 import (
-    WAVES,
-    comparisons_of_table2,
-    judged_columns,
-    table2,
-    table3,
-    terms_of,
-)
+from wordwave.experiments.table2 import comparisons_of_table2, judged_columns, table2, table3
 from wordwave.experiments.table4 import table4
+from wordwave.experiments.terms import terms_of
 from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS
 
 

@@ -13,7 +13,7 @@ from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.lexicon import STRONG, is_strong
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.store import Record
-from wordwave.experiments.table2 import named, terms_of
+from wordwave.experiments.terms import named, terms_of
 
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier

@@ -8,7 +8,7 @@ from dataclasses import replace
 from wordwave.experiments import paper
 from wordwave.experiments.anchors import ANCHORS, TITLES
 from wordwave.experiments.answers import McNemar, mcnemar
-from wordwave.experiments.cells import DATASETS, SENTENCES, TABLE4
+from wordwave.experiments.cells import DATASETS, SENTENCES, TABLE4, WAVES
 from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import (
@@ -21,9 +21,8 @@ from wordwave.experiments.significance import (
     is_better,
 )
 from wordwave.experiments.summary import Row, Summary
+from wordwave.experiments.terms import named, terms_of
 from wordwave.models.config import EMBEDDINGS, ENCODERS, goes_with
-
-WAVES = "complex-order"
 
 
 def table2(summary: Summary, protocol: Protocol) -> Grid:
@@ -97,17 +96,6 @@ def mcnemar_of_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str,
     return mcnemar(summary.answers((encoder, WAVES, "paper"), dataset), rivals)
 
 
-def named(table: str, protocol: Protocol) -> str:
-    """The name of a table's files."""
-    quick = "-quick" if protocol.budget == "quick" else ""
-    search = ""
-    if protocol.search is not None:
-        search = f"-search{protocol.search.trials}"
-        search += "" if protocol.search.pool == "narrow" else f"-{protocol.search.pool}"
-        search += f"-on-{protocol.search.on}" if protocol.search.on else ""
-    return f"{table}{quick}{search}"
-
-
 def notes_on(protocol: Protocol) -> list[str]:
     """What a reader must know to trust the figures."""
     return [
@@ -118,28 +106,6 @@ def notes_on(protocol: Protocol) -> list[str]:
         f"takes {FEWEST_PAIRS} pairs for a test, {FEWEST_PAIRS_OF_FOUR} for four.",
         *terms_of(protocol),
     ]
-
-
-def terms_of(protocol: Protocol) -> list[str]:
-    """Where settings come from, and whether it is the quick version."""
-    if protocol.search is None:
-        notes = ["Settings: the recipes as they are, the same for every embedding; no search."]
-    else:
-        terms = protocol.search
-        where = f"on {terms.on}, for all data sets" if terms.on else "on each data set's fold 0"
-        notes = [
-            f"Settings: the best of {terms.trials} trials for each encoder and embedding, pool "
-            f"“{terms.pool}”, by dev accuracy {where}, fixed for all folds and seeds; where dev "
-            "cannot tell trials apart (one standard error), the one with the best mean over the "
-            "five embeddings. Rows of as many parameters and variants take those of their "
-            "embedding; anchors have their own."
-        ]
-    if protocol.budget == "quick":
-        notes.append(
-            "QUICK: 1 fold, 1 seed, few epochs, SST-2 from whole sentences. It shows that all "
-            "works, not how good a row is."
-        )
-    return notes
 
 
 def comparisons_of_table2(summary: Summary, protocol: Protocol) -> Grid:

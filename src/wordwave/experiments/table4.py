@@ -11,7 +11,7 @@ from wordwave.experiments.grid import Content, Figure, Grid
 from wordwave.experiments.protocol import Protocol
 from wordwave.experiments.significance import compared, interval
 from wordwave.experiments.summary import Row, Summary
-from wordwave.experiments.table2 import named, terms_of
+from wordwave.experiments.terms import named, terms_of
 
 FORMULAS = {
     "paper": "r[j,d] e^{i ω[j,d] pos}",
