@@ -55,6 +55,12 @@ def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
     assert code == 0 and "1 of 1 trainings are missing" in said.out
     shown = (tmp_path / "table5.md").read_text()
     assert all(f"| {row} |" in shown for row in ("AED", "Transformer + tpe", "complex-order"))
+    words[3:4] = ["complex-order"]
+    code, said = run(*words, "--choices", "--steps", "1")
+    assert code == 0 and "complex-order: slow waves" in said.out and "choices.md" in said.out
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").open()]
+    chosen = [r for r in records if ":" in r["row"]]
+    assert len(chosen) == 7 and all(r["test"] is None for r in chosen)
     for rows in ([], ["aed", "aed"]):
         code, said = run("reproduce", "table5", "--rows", *rows, "--out", tmp_path)
         assert code == 2 and "rows must name at least one, and each once" in said.err

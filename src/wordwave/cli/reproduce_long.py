@@ -71,6 +71,9 @@ class Table5Options(LongOptions):
     leaves parameters for greater width."""
     seeds: int = 1
     """Repetitions, with seeds 0, 1, …"""
+    choices: bool = False
+    """Instead of the table, what might help complex-order: short trainings of all rows, and of that
+    one with one thing changed each, judged by dev alone."""
 
 
 @dataclass(frozen=True)
@@ -90,18 +93,21 @@ class Table6Options(LongOptions):
     seeds: int = 2
     """Repetitions, with seeds 0, 1, …"""
     choices: bool = False
-    """Instead of the table, what the paper leaves open of complex-order: short trainings, each with
-    one thing changed, judged by the valid part alone."""
+    """Instead of the table, what the paper leaves open of complex-order, and other learning rates
+    for all rows: short trainings, each with one thing changed, judged by the valid part alone."""
 
 
 def table5(args: list[str], prog: str) -> None:
     """`wordwave reproduce table5`"""
     options = parsed(Table5Options, args, prog)
+    from wordwave.experiments.long.choices import choices_grid
     from wordwave.experiments.long.table5 import ROWS, Table5
+    from wordwave.experiments.long.table5_choices import Table5Choices
     from wordwave.experiments.long.table5_report import draw_table5, table5_grids
 
     rows = tuple(TRANSLATION_ROWS[row] for row in options.rows)
-    table = Table5(
+    kind = Table5Choices if options.choices else Table5
+    table = kind(
         options.out or Path("results/table5"),
         options.size,
         options.data,
@@ -109,16 +115,21 @@ def table5(args: list[str], prog: str) -> None:
         steps=options.steps,
         seeds=options.seeds,
     )
-    if complete(table, options):
-        table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
+    if not complete(table, options):
+        return
+    table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
+    if isinstance(table, Table5Choices):
+        show(table.out, [choices_grid(table)])
+    else:
         show(table.out, table5_grids(table), draw_table5(table))
 
 
 def table6(args: list[str], prog: str) -> None:
     """`wordwave reproduce table6`"""
     options = parsed(Table6Options, args, prog)
+    from wordwave.experiments.long.choices import choices_grid
     from wordwave.experiments.long.table6 import Table6
-    from wordwave.experiments.long.table6_choices import Table6Choices, choices_grid
+    from wordwave.experiments.long.table6_choices import Table6Choices
     from wordwave.experiments.long.table6_report import draw_table6, table6_grid
 
     kind = Table6Choices if options.choices else Table6

@@ -108,11 +108,16 @@ class LongTable(ABC):
 
     def step_seconds(self) -> dict[str, float]:
         """CPU seconds of a step of each row, measured once, in turns, and kept."""
-        known, configs = self.known_step_seconds(), self.configs()
-        measured = timed({row: self.training(row) for row in configs if row not in known})
+        known, timed_as = self.known_step_seconds(), self.timed_as()
+        missing = [row for row in dict.fromkeys(timed_as.values()) if row not in known]
+        measured = timed({row: self.training(row) for row in missing})
         for row, seconds in measured.items():
-            self._timings.append({**_timed_by(row, configs[row]), "seconds": seconds})
-        return {row: (known | measured)[row] for row in configs}
+            self._timings.append({**_timed_by(row, self.configs()[row]), "seconds": seconds})
+        return {row: (known | measured)[other] for row, other in timed_as.items()}
+
+    def timed_as(self) -> Mapping[str, str]:
+        """Of each row, the one whose steps take as long."""
+        return {row: row for row in self.configs()}
 
     def known_step_seconds(self) -> dict[str, float]:
         """The same of those rows that were measured."""

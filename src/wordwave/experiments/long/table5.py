@@ -14,6 +14,7 @@ from wordwave.recipes import read_recipe
 from wordwave.tasks.translate_config import TranslateConfig
 
 if TYPE_CHECKING:
+    from wordwave.data.parallel_text import ParallelParts
     from wordwave.experiments.store import Record
     from wordwave.training.loop import Training
 
@@ -106,35 +107,41 @@ class Table5(LongTable):
         from wordwave.tasks.translate_config import load_pairs
         from wordwave.training.loop import Training
 
-        config = self.config(row)
+        config = self.configs()[row]
         prepared = prepare(config, load_pairs(config.data))
         return Training(prepared.translator.model, prepared.task, config.training)
 
     def train(self, cell: LongCell) -> Record:
+        from wordwave.tasks.translate import read_said, scored
+        from wordwave.tasks.translate_config import first_release_targets, load_pairs
+        from wordwave.tasks.translation_scores import bleu_counts
+        from wordwave.tasks.translator import Translator
+
+        pairs = load_pairs(cell.config.data)
+        assert pairs.test is not None
+        record = self.trained(cell, pairs)
+        translator, said = Translator.load(self.folder(cell)), read_said(self.folder(cell))
+        target = translator.pieces.target
+        wanted = [target.tokenised(text) for text in pairs.test.targets]
+        record["bleu_counts"] = bleu_counts([s.tokenised for s in said], wanted)
+        first = first_release_targets(cell.config.data)
+        if first is not None:
+            record["test_first_release"] = scored(translator, said, first).plain()
+        return record
+
+    def trained(self, cell: LongCell, pairs: ParallelParts) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
         from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
-        from wordwave.tasks.translate import check_same_run, prepare, read_said, scored
-        from wordwave.tasks.translate_config import first_release_targets, load_pairs
-        from wordwave.tasks.translation_scores import bleu_counts
-        from wordwave.tasks.translator import Translator
+        from wordwave.tasks.translate import check_same_run, prepare
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.folder(cell)
         check_same_run(cell.config, folder)
-        pairs = load_pairs(cell.config.data)
         result = finished(folder) or train(prepare(cell.config, pairs), folder)
-        assert pairs.test is not None
-        translator, said = Translator.load(folder), read_said(folder)
-        target = translator.pieces.target
-        wanted = [target.tokenised(text) for text in pairs.test.targets]
-        result = {**result, "bleu_counts": bleu_counts([s.tokenised for s in said], wanted)}
-        first = first_release_targets(cell.config.data)
-        if first is not None:
-            result["test_first_release"] = scored(translator, said, first).plain()
         names = ("step", "seconds", "dev_likelihood", "dev_bleu")
         journal = read_journal(folder / "metrics.jsonl")
         curve = [{name: r.get(name) for name in names} for r in journal]

@@ -1,0 +1,57 @@
+"""What might help the waves of a translation model, and what helps every row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from wordwave.experiments.long.choices import Choices, changed, named
+from wordwave.experiments.long.long_table import LongCell
+from wordwave.experiments.long.table5 import Table5
+from wordwave.experiments.store import Record
+from wordwave.tasks.translate_config import TranslateConfig
+
+STEPS = 800
+WAVES = "complex-order"
+CHOICES: dict[str, dict[str, Any]] = {
+    "slow waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.1)},
+    "slower waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.01)},
+    "frequencies as they start": {"freeze_frequency": True},
+    "frequencies at the full rate": {"frequency_rate": 1.0},
+    "initial phases": {"phase": True},
+    "read-out by magnitude": {"readout": "magnitude"},
+}
+"""What each changes of the complex-order model or of its training."""
+
+
+@dataclass(frozen=True)
+class Table5Choices(Choices, Table5):
+    """As Table 5, with choices for rows; the test part is not even translated."""
+
+    title: ClassVar[str] = "What might help the waves of a translation model"
+    figure: ClassVar[str] = "dev_surprise"
+
+    def configs(self) -> dict[str, TranslateConfig]:
+        found: dict[str, TranslateConfig] = {}
+        for row in self.rows:
+            config = self.config(row)
+            training = replace(config.training, max_steps=self.steps or STEPS)
+            found[named(row)] = replace(config, training=training)
+        waves = found.get(named(WAVES))
+        if waves is not None:
+            found |= {named(WAVES, name): changed(waves, c) for name, c in CHOICES.items()}
+        return found
+
+    def train(self, cell: LongCell) -> Record:
+        from wordwave.tasks.translate_config import load_pairs
+
+        pairs = replace(load_pairs(cell.config.data), test=None)
+        record = self.trained(cell, pairs)
+        return {**record, "dev_surprise": -record["dev_likelihood"]}
+
+    def notes(self, records: Sequence[Record]) -> list[str]:
+        return [
+            f"{records[0]['steps']:,} steps each on {self.data}, mean −log-probability of a piece "
+            "of dev. Each choice changes one thing of a row as it is shipped."
+        ]
