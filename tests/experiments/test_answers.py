@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.experiments.answers import packed, sign_test, told_apart, unpacked
+from wordwave.experiments.answers import mcnemar, packed, sign_test, unpacked
 
 
 @given(st.lists(st.booleans()))
@@ -19,7 +19,7 @@ ANSWERS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1)
 @given(ANSWERS)
 def test_only_examples_on_which_two_models_differ_count(pairs):
     ours, theirs = ({(0, 0): list(side)} for side in zip(*pairs, strict=True))
-    there, back = told_apart(ours, {"a": theirs})["a"], told_apart(theirs, {"a": ours})["a"]
+    there, back = mcnemar(ours, {"a": theirs})["a"], mcnemar(theirs, {"a": ours})["a"]
     assert there.won + there.lost == sum(a != b for a, b in pairs) and there.n == len(pairs)
     assert (there.won, there.lost, there.p) == (back.lost, back.won, back.p)
 
@@ -32,5 +32,5 @@ def test_the_test_is_a_sign_test():
 def test_no_example_counts_twice_and_rivals_share_the_level():
     ours = {(0, 0): [True] * 9, (0, 1): [True] * 9, (1, 0): [True] * 3, (2, 0): [True]}
     theirs = {(0, 0): [False] * 9, (0, 1): [False] * 9, (1, 0): [True] * 3}
-    one, two = told_apart(ours, {"x": theirs, "y": theirs, "z": {}}).values()
+    one, two = mcnemar(ours, {"x": theirs, "y": theirs, "z": {}}).values()
     assert (one.n, one.won, one.lost) == (12, 9, 0) and one.p == 2 * sign_test(9, 0) == two.p

@@ -75,12 +75,12 @@ def test_the_model_depends_on_config_and_data_alone():
         ({"training": {"random_positions": 3}}, "at least 5, the words of the longest text, got 3"),
         (
             {"training": {"random_positions": 900}, "model": {"embedding": "pe"}},
-            "at most max_length, 512, for 'pe', got 900",
+            "at most 512, the positions of 'pe', got 900",
         ),
         (
             {
                 "training": {"amplitude_penalty": 1.0, "row_sparse": False},
-                "text": {"freeze_vectors": True},
+                "text": {"freeze_vectors": True, "vectors": "not-read.txt"},
             },
             "freeze_vectors keeps",
         ),

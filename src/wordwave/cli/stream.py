@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -58,7 +59,10 @@ def piped(what: str) -> IO[bytes]:
         raise ValueError(f"there is no standard input to read {what} from")
     if sys.stdin.isatty():
         print(f"Type {what}; Ctrl-D ends.", file=sys.stderr)
-    return open(sys.stdin.fileno(), "rb", closefd=False)
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except io.UnsupportedOperation:  # a stand-in without a file
+        return sys.stdin.buffer
 
 
 def say(lines: Iterable[str]) -> None:

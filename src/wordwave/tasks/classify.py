@@ -76,6 +76,8 @@ def prepare(config: ClassifyConfig, parts: Parts) -> PreparedClassifier:
             f"{parts.train.name} must have two classes or more, got only {clipped(labels[0])}"
         )
     settings = config.text
+    if config.training.amplitude_penalty and settings.freeze_vectors:
+        raise ValueError("amplitude_penalty changes vectors that freeze_vectors keeps: choose one")
     tokeniser = _tokeniser(settings, parts.train.texts)
     tokens = [tokeniser(text) for text in parts.train.texts]
     vectors = None
@@ -120,8 +122,6 @@ def prepare(config: ClassifyConfig, parts: Parts) -> PreparedClassifier:
         "words of the longest text",
         config.model.max_length if config.model.embedding == "pe" else None,
     )
-    if config.training.amplitude_penalty and settings.freeze_vectors:
-        raise ValueError("amplitude_penalty changes vectors that freeze_vectors keeps: choose one")
     dev = None if parts.dev is None else labelled(parts.dev)
     test = None if parts.test is None else labelled(parts.test)
     task = SentenceTask(train, dev, word_dropout=config.training.word_dropout)
