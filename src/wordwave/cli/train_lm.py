@@ -54,7 +54,7 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     """The figures of a finished run, and what to do with it."""
     from wordwave.data.characters import UNIT_NAMES
 
-    unit = UNIT_NAMES[result["unit"]]
+    unit = UNIT_NAMES[result.get("unit", "char")]
     lines = [
         f"valid {result['valid_bpc']:.4f}, test {result['test_bpc']:.4f} bits per {unit} "
         f"({result['valid_characters']:,} and {result['test_characters']:,} {unit}s; "

@@ -39,8 +39,8 @@ class TranslateOptions:
     reference: Path | None = None
     """True translations, one a line: says BLEU and chrF with their intervals in the end."""
     picture: Path | None = None
-    """Draw which pieces of the first sentence each piece of its translation heard: .png, .svg or
-    .pdf."""
+    """Draw which pieces of the first sentence that says something each piece of its translation
+    heard: .png, .svg or .pdf."""
     out: Path | None = None
     """Write to this file, whole or not at all, instead of to the terminal."""
     threads: int = 1
@@ -87,16 +87,18 @@ def translate(args: list[str], prog: str) -> None:
         print(f"Written: {options.out}", file=sys.stderr)
     else:
         say(lines)
+    if teller.picture is not None:
+        print(f"'{teller.picture}' was not drawn: no sentence says anything", file=sys.stderr)
     if references is not None:
         _score(translator, teller.said, references)
 
 
 def _check_length(references: list[str], options: TranslateOptions) -> None:
     """Refuse references for other sentences, before these are translated."""
-    from wordwave.cli.stream import is_text
     from wordwave.data.tables import read_texts
 
-    if options.file is not None and not is_text(options.file):
+    # A pipe can be read only once.
+    if options.file is not None and Path(options.file).is_file():
         n = sum(1 for _ in read_texts(options.file, form="txt"))
         if n != len(references):
             raise ValueError(

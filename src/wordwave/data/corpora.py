@@ -197,7 +197,7 @@ def prepare_corpus(
         try:
             _check_sha256(read_text(new, "byte"), corpus.sha256, packed)
         except ValueError:
-            packed.unlink()
+            packed.unlink(missing_ok=True)
             raise
 
     write_whole(path, unpack)

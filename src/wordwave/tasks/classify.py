@@ -82,18 +82,19 @@ def prepare(config: ClassifyConfig, parts: Parts) -> PreparedClassifier:
     tokens = [tokeniser(text) for text in parts.train.texts]
     vectors = None
     extra_words = tokeniser.words if isinstance(tokeniser, BpeTokeniser) else []
-    counted: dict[str, Any] = {
-        "min_count": settings.min_count,
-        "max_size": settings.max_vocabulary,
-    }
     if settings.vectors is not None:
+        seen = {word for sentence in tokens for word in sentence}
         vectors = read_vectors(
-            find_vectors(settings.vectors),
-            vocabulary=set(Vocabulary.build(tokens, **counted).words),
-            besides=settings.extra_words,
+            find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
         )
-        extra_words = [*extra_words, *vectors.words]
-    vocabulary = Vocabulary.build(tokens, **counted, extra_words=extra_words)
+        # Those of the training texts are chosen by their counts.
+        extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
+    vocabulary = Vocabulary.build(
+        tokens,
+        min_count=settings.min_count,
+        max_size=settings.max_vocabulary,
+        extra_words=extra_words,
+    )
     config = _settled(config, vectors)
     encoder = TextEncoder(tokeniser, vocabulary, max_length=config.model.max_length)
     notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]

@@ -18,7 +18,7 @@ from wordwave.tasks.trained import Trained
 from wordwave.training.journal import read_journal
 from wordwave.training.loop import Training
 from wordwave.training.processes import Processes, launched_processes
-from wordwave.training.run import Watch, train_in
+from wordwave.training.run import Watch, is_seen, train_in
 from wordwave.training.task import Note, Task
 
 
@@ -86,7 +86,7 @@ def train(
             raise
         trained.save_weights(folder)  # scoring may take long, and be stopped
         if watch is not None and prepared.to_score:
-            watch(Note(f"Scoring {prepared.to_score} …"))
+            is_seen(Note(f"Scoring {prepared.to_score} …"), watch)
         result = prepared.result(training, read_journal(folder / "metrics.jsonl"), folder)
         trained.save_weights(folder)
         write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")

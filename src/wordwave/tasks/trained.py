@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from wordwave.files import check_place
 from wordwave.tasks.run_folder import WEIGHTS, save_weights
 
 
@@ -25,6 +26,7 @@ class Trained(ABC):
     def save(self, folder: Path) -> None:
         """Write files that other tools can read: config.yaml, words as JSON, weights as
         safetensors."""
+        check_place(folder / WEIGHTS)
         # Weights of an earlier model must not be taken for those of these words.
         (folder / WEIGHTS).unlink(missing_ok=True)
         self.save_all_but_weights(folder)

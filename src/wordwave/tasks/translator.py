@@ -54,7 +54,7 @@ class Translation:
     score: float
     log_probability: float
     ids: tuple[int, ...] = ()
-    """Its pieces."""
+    """Its pieces, if it comes from a model and not from a file."""
 
     def plain(self) -> dict[str, Any]:
         """For JSON: what others understand."""
@@ -126,10 +126,10 @@ class Translator(Trained):
         Shape: (layers, T, S), T with the end of the sentence
         """
         source = self._ids(self.pieces.source.tokenised(text))
-        if isinstance(translation, str):
-            target = self._ids(self.pieces.target.tokenised(translation))
-        else:
+        if isinstance(translation, Translation):
             target = torch.tensor([translation.ids], dtype=torch.long)
+        else:
+            target = self._ids(self.pieces.target.tokenised(translation))
         before = torch.cat([torch.full((1, 1), START), target], dim=1)
         with evaluating(self.model) as device:
             heard = self.model.attention_map(source.to(device), before.to(device))[0].cpu()

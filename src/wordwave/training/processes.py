@@ -27,8 +27,10 @@ class OneProcess:
     num_processes, process_index, is_main_process = 1, 0, True
 
     def __init__(self) -> None:
-        found = torch.accelerator.current_accelerator(check_available=True)
-        use_cpu = os.environ.get("ACCELERATE_USE_CPU") == "true"
+        found = (
+            torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        )
+        use_cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes", "on")
         self.device = torch.device("cpu") if found is None or use_cpu else found
 
     def backward(self, loss: Tensor) -> None:

@@ -63,7 +63,7 @@ def train_in(
                     words_per_second=round((training.progress.n_words - words) / seconds),
                 )
                 began, before, words = now, 0.0, training.progress.n_words
-            unwatched = watch is not None and not _is_seen(report, watch)
+            unwatched = watch is not None and not is_seen(report, watch)
             stopping = _any_process(asked() or unwatched, training)
             if is_main and (stopping or now - saved >= save_every):
                 training.progress.seconds = before + now - began
@@ -78,7 +78,7 @@ def train_in(
         journal.close()
 
 
-def _is_seen(report: Step | Epoch, watch: Watch) -> bool:
+def is_seen(report: Step | Epoch | Note, watch: Watch) -> bool:
     """Whether someone still reads what is told; a closed pipe is as good as Ctrl-C."""
     try:
         watch(report)
