@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.data import corpora
+from wordwave.data import corpus_catalogue
 from wordwave.data.characters import CHUNK, Alphabet, read_text, text_of
-from wordwave.data.corpora import CORPORA, Corpus, TextParts, load_text, prepare_corpus, split
+from wordwave.data.corpora import TextParts, load_text, split
+from wordwave.data.corpus_catalogue import CORPORA, Corpus, prepare_corpus
+from wordwave.data.shelf import item_named
 
 GERMAN = "Größe, schön ☂ 𝄞\n" * 40
 
@@ -133,7 +135,7 @@ def small_corpus(tmp_path, monkeypatch):
     words = b"abcd efgh" * 300
     whole, first = words[:2000], words[:1500]
     corpus = Corpus("text8", "", 2000, hashlib.sha256(whole).hexdigest(), "char", "none", "none")
-    monkeypatch.setattr(corpora, "FIRST_69M_SHA256", hashlib.sha256(first).hexdigest())
+    monkeypatch.setattr(corpus_catalogue, "FIRST_69M_SHA256", hashlib.sha256(first).hexdigest())
     monkeypatch.setitem(CORPORA, "text8", corpus)
     monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path))
 
@@ -143,29 +145,29 @@ def small_corpus(tmp_path, monkeypatch):
             archive.writestr("text8", content)
         return folder / source.file
 
-    monkeypatch.setattr(corpora, "fetch", fetch)
+    monkeypatch.setattr(corpus_catalogue, "fetch", fetch)
     return corpus, whole, fetch
 
 
 def test_a_corpus_is_downloaded_checked_and_split(small_corpus, tmp_path):
     corpus, whole, _ = small_corpus
     assert prepare_corpus(corpus) == [tmp_path / "text8" / "text8"]
-    assert prepare_corpus(corpus) == [] and corpora.corpus_state(corpus) == "ok"
+    assert prepare_corpus(corpus) == [] and corpus_catalogue.corpus_state(corpus) == "ok"
     parts = load_text("text8")
     assert lengths(parts) == [1800, 100, 100] and parts.unit == "char"
     assert content(parts.test).encode() == whole[1900:]
     (tmp_path / "text8" / "text8").write_bytes(whole[:-1] + b"!")
-    assert corpora.corpus_state(corpus) == "wrong checksum"
+    assert corpus_catalogue.corpus_state(corpus) == "wrong checksum"
 
 
 @pytest.mark.parametrize("content", [b"x" * 2000, b"short"])
 def test_a_wrong_download_is_not_kept(small_corpus, tmp_path, monkeypatch, content):
     corpus, _, fetch = small_corpus
-    monkeypatch.setattr(corpora, "fetch", lambda *a, **k: fetch(*a, content=content, **k))
+    monkeypatch.setattr(corpus_catalogue, "fetch", lambda *a, **k: fetch(*a, content=content, **k))
     with pytest.raises(ValueError, match=r"sha256|must have 2,000 bytes, got 5"):
         prepare_corpus(corpus)
     assert not (tmp_path / "text8" / "text8").exists()
-    assert corpora.corpus_state(corpus) == "missing"
+    assert corpus_catalogue.corpus_state(corpus) == "missing"
     assert not (tmp_path / "raw" / "text8.zip").exists()
 
 
@@ -174,10 +176,13 @@ def test_the_shared_beginning_of_text8_is_checked_and_has_a_split_of_its_own(
 ):
     _, whole, _ = small_corpus
     (tmp_path / "text8").mkdir()
-    path = tmp_path / "text8" / corpora.FIRST_69M
+    path = tmp_path / "text8" / corpus_catalogue.FIRST_69M
     path.write_bytes(lzma.compress(whole[:1500]))
     parts = load_text("text8")
     assert lengths(parts) == [1304, 87, 109]  # 60 : 4 : 5
+    assert {f: state() for f, state in item_named("text8").files.items()} == {
+        f"text8/{path.name}": "ok"
+    }
     path.write_bytes(lzma.compress(whole[1:1501]))
     with pytest.raises(ValueError, match="must have the sha256"):
         load_text("text8")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wordwave.data import prepare as preparation
 from wordwave.data.catalogue import CATALOGUE, DataSet
-from wordwave.data.corpora import CORPORA, Corpus, corpus_state, prepare_corpus
+from wordwave.data.corpus_catalogue import CORPORA, Corpus, corpus_states, prepare_corpus
 from wordwave.data.home import data_home
 from wordwave.data.parallel_catalogue import (
     PARALLEL,
@@ -73,10 +73,10 @@ def _parallel(d: ParallelSet) -> Item:
 
 
 def _corpus(c: Corpus) -> Item:
-    files = {f"{c.name}/{c.name}": partial(corpus_state, c)}
     size = f"{c.size // 1_000_000} MB"
     make = partial(_with_progress, prepare_corpus, c)
-    return Item(c.name, "a text, to learn a language", size, c.licence, c.citation, files, make)
+    what, files = "a text, to learn a language", corpus_states(c)
+    return Item(c.name, what, size, c.licence, c.citation, files, make)
 
 
 def _with_progress(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -39,7 +40,8 @@ class ParallelSettings:
     test_target: str | None = None
     """Their translations."""
     source_language: str = "en"
-    """The language to translate from, as Moses names it; data sets by name take en and de."""
+    """The language to translate from, by its code of two or three letters; data sets by name take
+    en and de. One that Moses has no rules for is cut into words as English is."""
     target_language: str = "de"
     """The language to translate to."""
 
@@ -49,6 +51,12 @@ class ParallelSettings:
                 raise ValueError(f"{one} and {other} go together, got only one of them")
         if self.source is None and (self.dev_source or self.test_source):
             raise ValueError(f"files to choose and test by go with source, not with {self.data!r}")
+        for name in ("source_language", "target_language"):
+            if not re.fullmatch("[a-z]{2,3}", getattr(self, name)):
+                raise ValueError(
+                    f"{name} must be a code of two or three letters such as de, "
+                    f"got {getattr(self, name)!r}"
+                )
 
 
 _HELD = (("dev_source", "dev_target"), ("test_source", "test_target"))

@@ -14,7 +14,9 @@ from wordwave.tasks.lm_config import LmConfig
 
 STEPS = 1000
 WAVES = "complex-order"
-RATES = (0.004, 0.008)
+SCORED = 100_000
+"""Characters of the valid part that a choice is judged by."""
+RATES = (0.0025, 0.01)
 """Learning rates that every row tries besides its own."""
 CHOICES: dict[str, dict[str, Any]] = {
     "positions running through the text": {"wave_positions": "running"},
@@ -43,8 +45,12 @@ class Table6Choices(Choices, Table6):
     def configs(self) -> dict[str, LmConfig]:
         found: dict[str, LmConfig] = {}
         for row, config in super().configs().items():
-            training = replace(config.training, max_steps=self.steps or STEPS)
-            own = found[named(row)] = replace(config, training=training)
+            own = found[named(row)] = replace(
+                config,
+                data=replace(config.data, score_on=SCORED),
+                model=replace(config.model, evaluation_memory=config.model.memory_length),
+                training=replace(config.training, max_steps=self.steps or STEPS),
+            )
             for rate in RATES:
                 found[named(row, f"rate {rate}")] = changed(own, {"learning_rate": rate})
         waves = found[named(WAVES)]
