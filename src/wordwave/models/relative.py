@@ -104,9 +104,10 @@ class BackwardAttention(MultiHeadAttention):
             real, imag = (part.float() if part.itemsize < 4 else part for part in parts)
             scores = torch.sqrt(real.square() + imag.square() + TINY)
         else:
-            scores = parts[0]
+            (scores,) = parts
         if unseen is not None:
-            scores = scores.masked_fill(unseen, -math.inf)
+            # Added, not filled in: then gradients pass as they are.
+            scores = scores + torch.zeros_like(scores[0, 0]).masked_fill_(unseen, -math.inf)
         weights = F.dropout(torch.softmax(scores, dim=-1), self.dropout, self.training)
         return self.to_out(self._merge_heads(weights.to(memory.values.dtype) @ memory.values))
 
@@ -124,11 +125,11 @@ class BackwardAttention(MultiHeadAttention):
         if distances is None or distances.shape[1] < n_keys:
             distances = self.distances(n_keys)
             assert distances is not None
-        far = distances[:, -n_keys:]
+        far = F.pad(distances[:, -n_keys:], (0, 0, 1, 0))  # see _aligned
         turned_far = [far, cx.rotate(far)] if by_magnitude else [far]
         by_content, by_place = scale * (queries + self.u), scale * (queries + self.v)
         return [
-            by_content @ k.mT + _aligned(by_place @ r.mT)
+            (by_content @ k.mT).add_(_aligned(by_place @ r.mT))
             for k, r in zip(turned, turned_far, strict=True)
         ]
 
@@ -164,16 +165,13 @@ def _unseen(length: int, n_keys: int, window: int | None, device: torch.device) 
 
 
 def _aligned(by_distance: Tensor) -> Tensor:
-    """From a column for each distance K − 1, …, 0 to a column for each key.
+    """From a column of zeros and one for each distance K − 1, …, 0 to a column for each key.
 
     The key of query i in column j stands in column j + L − 1 − i: every row moves one less to the
-    left. Padded by one column and read in rows of another length, the numbers fall into place;
-    those of keys that lie ahead are of no use and masked later.
+    left. With one column more, read in rows of another length, the numbers fall into place; those
+    of keys that lie ahead are of no use and masked later.
 
-    Shape: (B, H, L, K) -> (B, H, L, K)
+    Shape: (B, H, L, 1 + K) -> (B, H, L, K)
     """
-    length, n_keys = by_distance.shape[-2:]
-    if length == 1:
-        return by_distance
-    padded = F.pad(by_distance, (1, 0)).flatten(-2)
-    return padded[..., length:].unflatten(-1, (length, n_keys))
+    length, n_columns = by_distance.shape[-2:]
+    return by_distance.flatten(-2)[..., length:].unflatten(-1, (length, n_columns - 1))

@@ -16,7 +16,7 @@ STEPS = 1000
 WAVES = "complex-order"
 SCORED = 100_000
 """Characters of the valid part that a choice is judged by."""
-RATES = (0.0025, 0.01)
+RATES = (0.00125, 0.005)
 """Learning rates that every row tries besides its own."""
 CHOICES: dict[str, dict[str, Any]] = {
     "positions running through the text": {"wave_positions": "running"},
