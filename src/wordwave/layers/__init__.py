@@ -4,8 +4,9 @@ Widths are counted in numbers of the field; a complex tensor is `[real | imag]` 
 `wordwave.complex`). All layers take sequences as (B, L, width).
 """
 
-from wordwave.layers.attention import Memory, MultiHeadAttention, Score
+from wordwave.layers.attention import MultiHeadAttention
 from wordwave.layers.conv import Conv1d
+from wordwave.layers.heads import Memory, Score
 from wordwave.layers.lengths import word_mask
 from wordwave.layers.linear import FeedForward, Linear
 from wordwave.layers.norm import BatchNorm, Dropout, LayerNorm

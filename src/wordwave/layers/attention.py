@@ -1,45 +1,28 @@
-"""Multi-head attention over either field (App. B, Eq. 13-14).
-
-With heads in `[real | imag]` layout, Re(q·k†) is the plain dot product of two real vectors, and
-Im(q·k†) is the same with the key turned by 90 degrees: real kernels serve both scores.
-"""
+"""Multi-head attention over either field (App. B, Eq. 13-14)."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from wordwave import complex as cx
-from wordwave.layers.linear import Linear
-from wordwave.layers.position import ALiBi, RoPE
-from wordwave.layers.weight import (
-    Field,
-    Sharing,
-    check_at_least_one,
-    check_dropout,
-    check_width,
-    n_parts,
+from wordwave.layers.heads import (
+    Heads,
+    Memory,
+    Score,
+    check_batched,
+    check_positions,
+    magnitude,
 )
-
-Score = Literal["magnitude", "real"]
-"""How a complex product z = q·k† becomes a score: |z| (the paper) or Re z."""
-
-TINY = 1e-12  # keeps the slope of |z| finite at z = 0
+from wordwave.layers.position import ALiBi
+from wordwave.layers.weight import Field, Sharing, check_width
 
 
-class Memory(NamedTuple):
-    """What was read so far. Shape: keys and values (B, H, M, parts·d), positions (M,) or (B, M)"""
-
-    keys: Tensor
-    values: Tensor
-    positions: Tensor
-
-
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Heads):
     """Each query is answered by a mean of values, weighted by softmax of q·k† / sqrt(d).
 
     Args:
@@ -63,27 +46,21 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        check_at_least_one(dim=dim, n_heads=n_heads)
-        if dim % n_heads:
-            raise ValueError(f"dim must be a multiple of n_heads, got dim={dim}, n_heads={n_heads}")
-        check_dropout("dropout", dropout)
-        if score not in get_args(Score):
-            raise ValueError(f"score must be 'magnitude' or 'real', got {score!r}")
-        self.dim, self.n_heads, self.score, self.dropout = dim, n_heads, score, dropout
-        self.field: Field = field
-        self.n_parts = n_parts(field)
         if position not in (None, "rope", "alibi"):
             raise ValueError(f"position must be None, 'rope' or 'alibi', got {position!r}")
         if position is not None and field != "real":
             raise ValueError(f"position={position!r} goes with field='real'; a wave has its own")
-        self.rope = RoPE(dim // n_heads) if position == "rope" else None
+        super().__init__(
+            dim,
+            n_heads,
+            field=field,
+            share=share,
+            score=score,
+            rope=position == "rope",
+            dropout=dropout,
+            bias=bias,
+        )
         self.alibi = ALiBi(n_heads) if position == "alibi" else None
-
-        def linear() -> Linear:
-            return Linear(dim, dim, field=field, share=share, bias=bias)
-
-        self.to_query, self.to_key, self.to_value, self.to_out = (linear() for _ in range(4))
 
     def forward(
         self,
@@ -107,34 +84,6 @@ class MultiHeadAttention(nn.Module):
             positions = torch.arange(1, x.shape[1] + 1, device=x.device)
         memory = self.read(x, positions=positions) if source is None else self.read(source)
         return self.answer(x, memory, mask=mask, causal=causal, positions=positions)
-
-    def read(
-        self, source: Tensor, past: Memory | None = None, positions: Tensor | None = None
-    ) -> Memory:
-        """Keys and values of a source, after those of the past: decode with one word a step.
-
-        Shape: source (B, M, parts·D), positions (M,) or (B, M), counted on from the past if None
-        """
-        check_width("source", source, self.dim, self.field)
-        _check_batched("source", source)
-        keys = self._split_heads(self.to_key(source))
-        values = self._split_heads(self.to_value(source))
-        if positions is None:
-            positions = torch.arange(1, source.shape[1] + 1, device=source.device)
-            if past is not None and past.positions.shape[-1]:
-                positions = past.positions[..., -1:] + positions
-        _check_positions(positions, source)
-        if self.rope is not None:
-            keys = self.rope.turn(keys, positions)
-        if past is None:
-            return Memory(keys, values, positions)
-        lead = torch.broadcast_shapes(past.positions.shape[:-1], positions.shape[:-1])
-        places = [p.expand(*lead, -1) for p in (past.positions, positions)]
-        return Memory(
-            torch.cat([past.keys, keys], 2),
-            torch.cat([past.values, values], 2),
-            torch.cat(places, -1),
-        )
 
     def answer(
         self,
@@ -172,7 +121,7 @@ class MultiHeadAttention(nn.Module):
         positions: Tensor | None,
     ) -> Tensor:
         check_width("x", x, self.dim, self.field)
-        _check_batched("x", x)
+        check_batched("x", x)
         queries = self._split_heads(self.to_query(x))
         if queries.shape[0] != memory.keys.shape[0]:
             raise ValueError(
@@ -185,7 +134,7 @@ class MultiHeadAttention(nn.Module):
                 positions = memory.positions[..., n_past:]
             else:
                 positions = torch.arange(1, x.shape[1] + 1, device=x.device)
-        _check_positions(positions, x)
+        check_positions(positions, x)
         if self.rope is not None:
             queries = self.rope.turn(queries, positions)
         allowed = _allowed(queries, memory.keys, mask, causal)
@@ -195,7 +144,6 @@ class MultiHeadAttention(nn.Module):
     def _attend(
         self, queries: Tensor, memory: Memory, allowed: Tensor | None, bias: Tensor | None
     ) -> Tensor:
-        scale = 1 / math.sqrt(self.dim // self.n_heads)
         dropout = self.dropout if self.training else 0.0
         empty = None if allowed is None else ~allowed.any(-1, keepdim=True)
         if self.score == "real":
@@ -204,10 +152,10 @@ class MultiHeadAttention(nn.Module):
                 seen = bias.to(queries.dtype)
                 seen = seen if allowed is None else seen.masked_fill(~allowed, -math.inf)
             heads = F.scaled_dot_product_attention(
-                queries, memory.keys, memory.values, seen, dropout, scale=scale
+                queries, memory.keys, memory.values, seen, dropout, scale=self.scale
             )
             return heads if empty is None else heads.masked_fill(empty, 0)
-        scores = self._magnitude(queries, memory.keys) * scale
+        scores = self._magnitude(queries, memory.keys) * self.scale
         if bias is not None:
             scores = scores + bias
         if allowed is not None:
@@ -222,36 +170,7 @@ class MultiHeadAttention(nn.Module):
         real = queries @ keys.mT
         if self.field == "real":
             return real.abs()
-        imag = queries @ cx.rotate(keys).mT
-        wide = torch.promote_types(real.dtype, torch.float32)  # squares overflow half precision
-        real, imag = real.to(wide), imag.to(wide)
-        return torch.sqrt(real * real + imag * imag + TINY)
-
-    def _split_heads(self, x: Tensor) -> Tensor:
-        if self.field == "complex":
-            return cx.split_heads(x, self.n_heads)
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-
-    def _merge_heads(self, heads: Tensor) -> Tensor:
-        if self.field == "complex":
-            return cx.merge_heads(heads)
-        return heads.transpose(1, 2).flatten(-2)
-
-    def extra_repr(self) -> str:
-        return f"{self.dim}, n_heads={self.n_heads}, field={self.field!r}, score={self.score!r}"
-
-
-def _check_batched(name: str, x: Tensor) -> None:
-    if x.dim() != 3:
-        raise ValueError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
-
-
-def _check_positions(positions: Tensor, x: Tensor) -> None:
-    n, length = x.shape[:2]
-    if positions.shape not in ((length,), (1, length), (n, length)):
-        raise ValueError(
-            f"positions must be of shape {(length,)} or {(n, length)}, got {tuple(positions.shape)}"
-        )
+        return magnitude(real, queries @ cx.rotate(keys).mT)
 
 
 def _allowed(queries: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:

@@ -21,17 +21,17 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
-from wordwave.layers import Field, Linear, Memory, MultiHeadAttention, Score, Sharing
-from wordwave.layers.attention import TINY
+from wordwave.layers import Field, Linear, Memory, Score, Sharing
+from wordwave.layers.heads import Heads, magnitude
 
 
-class BackwardAttention(MultiHeadAttention):
+class BackwardAttention(Heads):
     """Each character is answered by those before it and itself.
 
     Args:
         position: `"relative"` terms (b) to (d), `"rope"`, or `"none"`.
         farthest: greater distances count as this one; 0 for no limit.
-        dim, n_heads, field, share, score, dropout: as in `MultiHeadAttention`.
+        dim, n_heads, field, share, score, dropout: as in `Heads`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class BackwardAttention(MultiHeadAttention):
             field=field,
             share=share,
             score=score if field == "complex" else "real",
-            position="rope" if position == "rope" else None,
+            rope=position == "rope",
             dropout=dropout,
             bias=False,
         )
@@ -99,12 +99,7 @@ class BackwardAttention(MultiHeadAttention):
         if self.to_distance is None and self.score == "real":
             return self._plain(queries, memory, unseen)
         parts = self._products(queries, memory.keys, distances)
-        if len(parts) == 2:
-            # Squares leave the range of half precision.
-            real, imag = (part.float() if part.itemsize < 4 else part for part in parts)
-            scores = torch.sqrt(real.square() + imag.square() + TINY)
-        else:
-            (scores,) = parts
+        scores = parts[0] if len(parts) == 1 else magnitude(*parts)
         if unseen is not None:
             # Added, not filled in: then gradients pass as they are.
             scores = scores + torch.zeros_like(scores[0, 0]).masked_fill_(unseen, -math.inf)
@@ -117,17 +112,17 @@ class BackwardAttention(MultiHeadAttention):
         Shape: (B, H, L, parts·d), (B, H, K, parts·d) -> one or two (B, H, L, K)
         """
         by_magnitude = self.score == "magnitude"
-        scale = 1 / math.sqrt(self.dim // self.n_heads)  # of queries, which are fewer than scores
         turned = [keys, cx.rotate(keys)] if by_magnitude else [keys]
         if self.to_distance is None:
-            return [scale * queries @ k.mT for k in turned]
+            return [self.scale * queries @ k.mT for k in turned]
         n_keys = keys.shape[2]
         if distances is None or distances.shape[1] < n_keys:
             distances = self.distances(n_keys)
             assert distances is not None
         far = F.pad(distances[:, -n_keys:], (0, 0, 1, 0))  # see _aligned
         turned_far = [far, cx.rotate(far)] if by_magnitude else [far]
-        by_content, by_place = scale * (queries + self.u), scale * (queries + self.v)
+        # Queries are scaled, which are fewer than scores.
+        by_content, by_place = (self.scale * (queries + term) for term in (self.u, self.v))
         return [
             (by_content @ k.mT).add_(_aligned(by_place @ r.mT))
             for k, r in zip(turned, turned_far, strict=True)
@@ -147,7 +142,7 @@ class BackwardAttention(MultiHeadAttention):
                 values,
                 None if unseen is None else ~unseen,
                 self.dropout if self.training else 0.0,
-                scale=1 / math.sqrt(self.dim // self.n_heads),
+                scale=self.scale,
             )
         return self.to_out(self._merge_heads(answers.to(memory.values.dtype)))
 
