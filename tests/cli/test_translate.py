@@ -143,10 +143,11 @@ def test_mistakes_are_one_line(cli, run, files, trained, tmp_path):
     refusal(call(*base, "--target", holes), "line 10 must hold a sentence, got nothing")
     refusal(call(*base, "--target", tmp_path / "no.de"), "does not exist")
     refusal(call(*base), "source and target go together")
-    refusal(
-        call("train", "translate", "--source-language", "English"),
-        "source_language must be a code of two or three letters such as de, got 'English'",
-    )
+    for name in ("English", "EN"):
+        refusal(
+            call("train", "translate", "--source-language", name),
+            f"must be a code of two or three small letters such as de, got '{name}'",
+        )
     refusal(call("train", "translate", "--data", "multi30"), "did you mean 'multi30k'?")
     refusal(
         call("train", "translate", "--config", "tiny"),

@@ -96,6 +96,24 @@ def test_relative_attention_is_the_formula(oracle, field, score, farthest, windo
     torch.testing.assert_close(numbers(said.detach()), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("score", ["real", "magnitude"])
+@pytest.mark.parametrize("field", ["real", "complex"])
+@pytest.mark.parametrize("length", [1, 3])
+def test_relative_attention_has_the_gradients_of_what_it_says(oracle, field, score, length):
+    attention = BackwardAttention(4, 2, field=field, score=score)
+    oracle.randomise(attention).double()
+    x = torch.randn(2, 5, 8 if field == "complex" else 4).double().requires_grad_()
+
+    def look_back(x):
+        return attention.look_back(x[:, -length:], attention.read(x), window=2)
+
+    assert torch.autograd.gradcheck(look_back, x)
+    with torch.no_grad():
+        alone = look_back(x)
+    torch.testing.assert_close(alone, look_back(x).detach())
+    assert look_back(x[:0]).shape == (0, length, x.shape[-1])
+
+
 def test_memory_over_segments_is_one_long_pass(oracle, config):
     model = built(oracle, config)
     ids = torch.randint(V, (2, 23))
@@ -227,6 +245,11 @@ def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(ora
 def test_wrong_settings_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         replace(XLConfig(), **wrong)
+
+
+def test_rope_is_for_real_numbers():
+    with pytest.raises(ValueError, match="position='rope' goes with field='real'"):
+        BackwardAttention(8, 2, field="complex", position="rope")
 
 
 def test_memory_is_that_of_the_layers_package(oracle):

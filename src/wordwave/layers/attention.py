@@ -46,10 +46,6 @@ class MultiHeadAttention(Heads):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        if position not in (None, "rope", "alibi"):
-            raise ValueError(f"position must be None, 'rope' or 'alibi', got {position!r}")
-        if position is not None and field != "real":
-            raise ValueError(f"position={position!r} goes with field='real'; a wave has its own")
         super().__init__(
             dim,
             n_heads,
@@ -60,6 +56,10 @@ class MultiHeadAttention(Heads):
             dropout=dropout,
             bias=bias,
         )
+        if position not in (None, "rope", "alibi"):
+            raise ValueError(f"position must be None, 'rope' or 'alibi', got {position!r}")
+        if position == "alibi" and field != "real":
+            raise ValueError("position='alibi' goes with field='real'; a wave has its own")
         self.alibi = ALiBi(n_heads) if position == "alibi" else None
 
     def forward(

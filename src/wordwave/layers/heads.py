@@ -45,7 +45,7 @@ class Heads(nn.Module):
         dim: width D, in complex numbers if the field is complex.
         n_heads: H; D must be a multiple of it, d = D/H.
         score: `"magnitude"` or `"real"`, see `Score`.
-        rope: turn queries and keys by their positions.
+        rope: turn queries and keys by their positions; for a real field.
         dropout: share of attention weights dropped in training.
         field, share, bias: as in `Linear`.
     """
@@ -72,6 +72,8 @@ class Heads(nn.Module):
         self.dim, self.n_heads, self.score, self.dropout = dim, n_heads, score, dropout
         self.field: Field = field
         self.n_parts = n_parts(field)
+        if rope and field != "real":
+            raise ValueError("position='rope' goes with field='real'; a wave has its own")
         self.scale = 1 / math.sqrt(dim // n_heads)
         """Of scores, so that their size does not grow with d."""
         self.rope = RoPE(dim // n_heads) if rope else None

@@ -101,8 +101,7 @@ class BackwardAttention(Heads):
         parts = self._products(queries, memory.keys, distances)
         scores = parts[0] if len(parts) == 1 else magnitude(*parts)
         if unseen is not None:
-            # Added, not filled in: then gradients pass as they are.
-            scores = scores + torch.zeros_like(scores[0, 0]).masked_fill_(unseen, -math.inf)
+            scores = _hidden(scores, unseen)
         weights = F.dropout(torch.softmax(scores, dim=-1), self.dropout, self.training)
         return self.to_out(self._merge_heads(weights.to(memory.values.dtype) @ memory.values))
 
@@ -119,7 +118,9 @@ class BackwardAttention(Heads):
         if distances is None or distances.shape[1] < n_keys:
             distances = self.distances(n_keys)
             assert distances is not None
-        far = F.pad(distances[:, -n_keys:], (0, 0, 1, 0))  # see _aligned
+        far = distances[:, -n_keys:]
+        if queries.shape[2] > 1:
+            far = F.pad(far, (0, 0, 1, 0))  # see _aligned
         turned_far = [far, cx.rotate(far)] if by_magnitude else [far]
         # Queries are scaled, which are fewer than scores.
         by_content, by_place = (self.scale * (queries + term) for term in (self.u, self.v))
@@ -159,6 +160,14 @@ def _unseen(length: int, n_keys: int, window: int | None, device: torch.device) 
     return unseen if window is None else unseen | ones.tril(n_keys - length - window - 1)
 
 
+def _hidden(scores: Tensor, unseen: Tensor) -> Tensor:
+    """Scores with −∞ where a query must not look. Shape: (B, H, L, K), (L, K) -> (B, H, L, K)"""
+    if not scores.requires_grad:
+        return scores.masked_fill_(unseen, -math.inf)
+    # Of finite scores a sum is the same, and gradients pass as they are.
+    return scores + torch.zeros_like(unseen, dtype=scores.dtype).masked_fill_(unseen, -math.inf)
+
+
 def _aligned(by_distance: Tensor) -> Tensor:
     """From a column of zeros and one for each distance K − 1, …, 0 to a column for each key.
 
@@ -166,7 +175,9 @@ def _aligned(by_distance: Tensor) -> Tensor:
     left. With one column more, read in rows of another length, the numbers fall into place; those
     of keys that lie ahead are of no use and masked later.
 
-    Shape: (B, H, L, 1 + K) -> (B, H, L, K)
+    Shape: (B, H, L, 1 + K) -> (B, H, L, K); (B, H, 1, K) stays as it is
     """
     length, n_columns = by_distance.shape[-2:]
+    if length == 1:
+        return by_distance
     return by_distance.flatten(-2)[..., length:].unflatten(-1, (length, n_columns - 1))

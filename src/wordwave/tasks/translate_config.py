@@ -40,8 +40,8 @@ class ParallelSettings:
     test_target: str | None = None
     """Their translations."""
     source_language: str = "en"
-    """The language to translate from, by its code of two or three letters; data sets by name take
-    en and de. One that Moses has no rules for is cut into words as English is."""
+    """The language to translate from, by its code, such as en or pt-br; data sets by name take en
+    and de. One that Moses has no rules for takes English abbreviations."""
     target_language: str = "de"
     """The language to translate to."""
 
@@ -52,9 +52,9 @@ class ParallelSettings:
         if self.source is None and (self.dev_source or self.test_source):
             raise ValueError(f"files to choose and test by go with source, not with {self.data!r}")
         for name in ("source_language", "target_language"):
-            if not re.fullmatch("[a-z]{2,3}", getattr(self, name)):
+            if not re.fullmatch("[a-z]{2,3}([-_][A-Za-z]+)?", getattr(self, name)):
                 raise ValueError(
-                    f"{name} must be a code of two or three letters such as de, "
+                    f"{name} must be a code of two or three small letters such as de, "
                     f"got {getattr(self, name)!r}"
                 )
 

@@ -10,7 +10,7 @@ class MosesText:
     """From a text to words and marks between spaces, and back.
 
     Args:
-        language: `en`, `de`, …; one that Moses has no rules for is treated as English.
+        language: `en`, `de`, …; one that Moses has no rules for takes English abbreviations.
         lower_case: take all letters as small ones.
     """
 

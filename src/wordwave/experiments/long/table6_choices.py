@@ -16,7 +16,7 @@ STEPS = 1000
 WAVES = "complex-order"
 SCORED = 100_000
 """Characters of the valid part that a choice is judged by."""
-RATES = (0.00125, 0.005)
+RATES = (0.000625, 0.0025)
 """Learning rates that every row tries besides its own."""
 CHOICES: dict[str, dict[str, Any]] = {
     "positions running through the text": {"wave_positions": "running"},
@@ -64,5 +64,6 @@ class Table6Choices(Choices, Table6):
         steps, n = records[0]["steps"], records[0]["valid_characters"]
         return [
             f"{steps:,} steps each on {self.data}, bits per character on {n:,} characters of the "
-            "valid part. Each choice changes one thing of a row as it is shipped."
+            "valid part, with the memory of training. Each choice changes one thing of a row as it "
+            "is shipped."
         ]
