@@ -6,6 +6,7 @@ import pytest
 
 from wordwave.cli import main
 from wordwave.experiments.long import table5
+from wordwave.experiments.long.table5_choices import CHOICES
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
     assert code == 0 and "complex-order: slow waves" in said.out and "choices.md" in said.out
     records = [json.loads(line) for line in (tmp_path / "records.jsonl").open()]
     chosen = [r for r in records if ":" in r["row"]]
-    assert len(chosen) == 7 and all(r["test"] is None for r in chosen)
+    assert len(chosen) == 1 + len(CHOICES) and all(r["test"] is None for r in chosen)
     for rows in ([], ["aed", "aed"]):
         code, said = run("reproduce", "table5", "--rows", *rows, "--out", tmp_path)
         assert code == 2 and "rows must name at least one, and each once" in said.err
@@ -95,6 +96,8 @@ def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
     assert code == 0 and "scores by magnitude" in said.out and "choices.md" in said.out
     records = (tmp_path / "out/records.jsonl").read_text()
     assert records.count("test_bpc") == 4 and "slow waves" in records
+    code, said = run(*words, "--choices", "--size", "paper")
+    assert code == 2 and "choices are for the size 'small', got 'paper'" in said.err
 
 
 @pytest.mark.parametrize("flag", ["--steps", "--jobs", "--seeds"])

@@ -53,12 +53,13 @@ class XLConfig:
     """relative: distances beyond count as this one; 0 for no limit."""
     share_frequency: Literal["word", "dim"] | None = None
     """complex-order: who shares a frequency, all characters or all dimensions of a character."""
-    phase: bool = False
+    phase: bool = True
     """complex-order: learn an initial phase for each character and dimension."""
-    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
+    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "uniform"
     """complex-order: how frequencies start."""
-    frequency_range: tuple[float, float] | None = None
-    """complex-order: lowest and highest frequency at the start; not for sinusoidal."""
+    frequency_range: tuple[float, float] | None = (-0.003, 0.003)
+    """complex-order: lowest and highest frequency at the start, by default waves that hardly turn
+    within a segment; none for sinusoidal."""
     freeze_frequency: bool = False
     """complex-order: keep the frequencies as they start."""
 
@@ -86,7 +87,7 @@ class XLConfig:
         if self.position == "relative" and is_real and self.dim % 2:
             raise ValueError(f"relative positions need an even dim, got {self.dim}")
         of_complex = {"share": "none", "score": "real", "readout": "concat"}
-        of_waves = {"phase": False, "wave_positions": "segment", "freeze_frequency": False}
+        of_waves = {"wave_positions": "segment", "freeze_frequency": False}
         idle = {} if self.embedding == "complex-order" else of_waves
         for name, usual in {**idle, **(of_complex if is_real else {})}.items():
             if getattr(self, name) != usual:

@@ -12,15 +12,15 @@ from wordwave.experiments.grid import Content, Grid
 from wordwave.experiments.long.long_table import LongCell, LongTable
 from wordwave.experiments.store import Record
 
-SHIPPED = "as shipped"
+FIRST = "at first"
 
 
-def named(row: str, change: str = SHIPPED) -> str:
+def named(row: str, change: str = FIRST) -> str:
     """A row of choices: a row of the table, and what is changed of it."""
     return f"{row}: {change}"
 
 
-def shipped_of(choice: str) -> str:
+def first_of(choice: str) -> str:
     """The same row with nothing changed."""
     return named(choice.partition(":")[0])
 
@@ -45,7 +45,7 @@ class Choices(LongTable):
         ]
 
     def timed_as(self) -> Mapping[str, str]:
-        return {row: shipped_of(row) for row in self.configs()}
+        return {row: first_of(row) for row in self.configs()}
 
 
 def changed(config: Any, changes: Mapping[str, Any]) -> Any:
@@ -68,9 +68,9 @@ def choices_grid(table: Choices) -> Grid:
     means = {row: fmean(values) for row, values in found.items()}
     rows: list[list[Content]] = []
     for row, mean in sorted(means.items(), key=lambda item: item[1]):
-        shipped = shipped_of(row)
-        known = shipped in means and row != shipped
-        gap = f"{mean - means[shipped]:+.4f}" if known else None
+        first = first_of(row)
+        known = first in means and row != first
+        gap = f"{mean - means[first]:+.4f}" if known else None
         rows.append([row, f"{mean:.4f}", gap, len(found[row])])
-    columns = ["choice", "dev", "to as shipped", "seeds"]
+    columns = ["choice", "dev", "to at first", "seeds"]
     return Grid("choices", table.title, columns, rows, table.notes(records) if records else [])

@@ -14,9 +14,16 @@ from wordwave.tasks.translate_config import TranslateConfig
 
 STEPS = 800
 WAVES = "complex-order"
+SLOWER = {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.01)}
 CHOICES: dict[str, dict[str, Any]] = {
     "slow waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.1)},
-    "slower waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.01)},
+    "slower waves": SLOWER,
+    "slower waves, real weights, wider": (
+        SLOWER | {"share": "real", "dim": 96, "feed_forward_dim": 144}
+    ),
+    "slower waves of all words in common, real weights, wider": (
+        SLOWER | {"share_frequency": "word", "share": "real", "dim": 128, "feed_forward_dim": 240}
+    ),
     "frequencies as they start": {"freeze_frequency": True},
     "frequencies at the full rate": {"frequency_rate": 1.0},
     "initial phases": {"phase": True},
@@ -53,5 +60,5 @@ class Table5Choices(Choices, Table5):
     def notes(self, records: Sequence[Record]) -> list[str]:
         return [
             f"{records[0]['steps']:,} steps each on {self.data}, mean −log-probability of a piece "
-            "of dev. Each choice changes one thing of a row as it is shipped."
+            "of dev. Each choice changes its row as it was at first."
         ]
