@@ -129,7 +129,7 @@ def test_recipes_come_in_pairs_of_as_many_parameters():
             model = translation_model(read_recipe(name, TranslateConfig).model, 10_004)
         n[name.removeprefix("translate-")] = count_parameters(model)
     assert n["tiny-real"] == 2_606_080
-    for name in ("tiny-complex", "tiny-complex-shared", "tiny-aed"):
+    for name in ("tiny-complex", "tiny-complex-chosen", "tiny-aed"):
         assert n[name] == pytest.approx(n["tiny-real"], rel=0.01)
     assert n["paper-complex"] == pytest.approx(n["paper-real"], rel=0.01)
     with pytest.raises(ValueError, match=r"no recipe 'cnn' for translate; there are: "):

@@ -19,7 +19,7 @@ class TranslateOptions(RunOptions, TranslateConfig):
     Stop it with Ctrl-C or kill it: the same command goes on where it was. On several processes or
     machines: accelerate launch -m wordwave train translate …
 
-    Recipes for --config: translate-tiny-real, -tiny-complex, -tiny-complex-shared, -tiny-aed,
+    Recipes for --config: translate-tiny-real, -tiny-complex, -tiny-complex-chosen, -tiny-aed,
     -paper-real, -paper-complex.
     """
 

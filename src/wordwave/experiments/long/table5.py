@@ -25,7 +25,7 @@ ROWS: dict[str, tuple[str, EmbeddingKind]] = {
     "Transformer + rope": ("translate-tiny-real", "rope"),
     "complex-vanilla": ("translate-tiny-complex", "complex-vanilla"),
     "complex-order": ("translate-tiny-complex", "complex-order"),
-    "complex-order, shared ω": ("translate-tiny-complex-shared", "complex-order"),
+    "complex-order, chosen": ("translate-tiny-complex-chosen", "complex-order"),
 }
 """The recipe and the embedding of each row; all have as many parameters within a hundredth."""
 

@@ -14,18 +14,18 @@ from wordwave.tasks.translate_config import TranslateConfig
 
 STEPS = 800
 WAVES = "complex-order"
-SLOWER = {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.01)}
+SLOWER: dict[str, Any] = {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.01)}
+FULL_RATE: dict[str, Any] = {"frequency_rate": 1.0}
+WIDER: dict[str, Any] = {"share": "real", "dim": 96, "feed_forward_dim": 144}
+"""Real weights that act on both parts of complex numbers, and so may be more."""
 CHOICES: dict[str, dict[str, Any]] = {
     "slow waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.1)},
     "slower waves": SLOWER,
-    "slower waves, real weights, wider": (
-        SLOWER | {"share": "real", "dim": 96, "feed_forward_dim": 144}
-    ),
-    "slower waves of all words in common, real weights, wider": (
-        SLOWER | {"share_frequency": "word", "share": "real", "dim": 128, "feed_forward_dim": 240}
-    ),
     "frequencies as they start": {"freeze_frequency": True},
-    "frequencies at the full rate": {"frequency_rate": 1.0},
+    "frequencies at the full rate": FULL_RATE,
+    "slower waves, real weights, wider": SLOWER | WIDER,
+    "frequencies at the full rate, real weights, wider": FULL_RATE | WIDER,
+    "slower waves at the full rate, real weights, wider": SLOWER | FULL_RATE | WIDER,
     "initial phases": {"phase": True},
     "read-out by magnitude": {"readout": "magnitude"},
 }

@@ -28,7 +28,7 @@ OF_THE_PAPER = (
     "The paper's figures are of models of full size and compare only in their order; those of AED "
     "(with BPE) and of the Transformer it took from others."
 )
-WAVES = ("complex-order", "complex-order, shared ω")
+WAVES = ("complex-order", "complex-order, chosen")
 COLUMNS = ("row", "parameters", "updates", "seeds", "BLEU", "95%", "first release", "cased", "chrF")
 
 
