@@ -26,8 +26,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "slower waves, real weights, wider": SLOWER | WIDER,
     "frequencies at the full rate, real weights, wider": FULL_RATE | WIDER,
     "slower waves at the full rate, real weights, wider": SLOWER | FULL_RATE | WIDER,
-    "initial phases": {"phase": True},
-    "read-out by magnitude": {"readout": "magnitude"},
 }
 """What each changes of the complex-order model or of its training."""
 
