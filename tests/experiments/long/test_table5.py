@@ -47,9 +47,7 @@ def test_every_row_is_trained_once_and_shown(tmp_path, monkeypatch):
     assert "nrefs:1" in whole and tests.count("\n| complex-order | ") == len(ROWS) - 1
     console = Console(width=80, file=StringIO())
     console.print(terminal(table5_grids(table)[0]))
-    assert (
-        "…" not in console.file.getvalue() and "complex-order, chosen" in console.file.getvalue()
-    )
+    assert "…" not in console.file.getvalue() and "complex-order, chosen" in console.file.getvalue()
     assert all(picture.stat().st_size > 1000 for picture in draw_table5(table))
     assert [len(r["curve"]) for r in table.records()] == [2] * len(ROWS)
 
