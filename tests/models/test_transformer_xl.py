@@ -247,6 +247,14 @@ def test_wrong_settings_are_refused(wrong, message):
         replace(XLConfig(), **wrong)
 
 
+def test_other_starts_of_frequencies_have_ranges_of_their_own():
+    for init in ("sinusoidal", "log-spaced", "log-uniform"):
+        config = replace(WAVES, frequency_init=init)
+        assert config.frequency_range is None and TransformerXL(config, V)
+    assert WAVES.frequency_range == (-0.003, 0.003)
+    assert replace(WAVES, frequency_init="log-spaced", frequency_range=(0.1, 1)).frequency_range
+
+
 def test_rope_is_for_real_numbers():
     with pytest.raises(ValueError, match="position='rope' goes with field='real'"):
         BackwardAttention(8, 2, field="complex", position="rope")

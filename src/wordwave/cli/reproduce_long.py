@@ -67,13 +67,13 @@ class Table5Options(LongOptions):
     data: Literal["multi30k", "built-in"] = "multi30k"
     """What is learnt from; built-in needs no download."""
     rows: tuple[TranslationRow, ...] = tuple(TRANSLATION_ROWS)
-    """Rows of the table; complex-order-chosen has the settings that --choices found best for waves,
-    and counts as a row of its own, for no other row had such a search."""
+    """Rows of the table; complex-order-chosen has the settings that --choices found best for waves
+    at 400 updates, and is a row of its own, for no other row had such a search."""
     seeds: int = 1
     """Repetitions, with seeds 0, 1, …"""
     choices: bool = False
     """Instead of the table, what might help complex-order: short trainings of all rows, and of that
-    one with one thing changed each, judged by dev alone."""
+    one with something changed each, judged by dev alone."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Table6Options(LongOptions):
     """Repetitions, with seeds 0, 1, …"""
     choices: bool = False
     """Instead of the table, what the paper leaves open of complex-order, and other learning rates
-    for all rows: short trainings, each with one thing changed, judged by the valid part alone."""
+    for all rows: short trainings, each with something changed, judged by the valid part alone."""
 
 
 def table5(args: list[str], prog: str) -> None:

@@ -119,7 +119,7 @@ class BackwardAttention(Heads):
             distances = self.distances(n_keys)
             assert distances is not None
         far = distances[:, -n_keys:]
-        if queries.shape[2] > 1:
+        if queries.shape[2] != 1:
             far = F.pad(far, (0, 0, 1, 0))  # see _aligned
         turned_far = [far, cx.rotate(far)] if by_magnitude else [far]
         # Queries are scaled, which are fewer than scores.

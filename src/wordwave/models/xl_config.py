@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 
+STILL = (-0.003, 0.003)
+"""Frequencies of waves that hardly turn within a segment."""
+
+
 @dataclass(frozen=True)
 class XLConfig:
     """Transformer-XL: embedding → layers that remember the segments before → read-out → next."""
@@ -57,13 +61,15 @@ class XLConfig:
     """complex-order: learn an initial phase for each character and dimension."""
     frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "uniform"
     """complex-order: how frequencies start."""
-    frequency_range: tuple[float, float] | None = (-0.003, 0.003)
-    """complex-order: lowest and highest frequency at the start, by default waves that hardly turn
-    within a segment; none for sinusoidal."""
+    frequency_range: tuple[float, float] | None = STILL
+    """complex-order: lowest and highest frequency at the start; by default uniform ones hardly turn
+    within a segment, and others have their own."""
     freeze_frequency: bool = False
     """complex-order: keep the frequencies as they start."""
 
     def __post_init__(self) -> None:
+        if self.frequency_init != "uniform" and self.frequency_range == STILL:
+            object.__setattr__(self, "frequency_range", None)
         for name in (
             *("dim", "n_layers", "n_heads", "feed_forward_dim", "segment_length", "wave_period"),
         ):

@@ -1,4 +1,4 @@
-"""Short trainings that each change one thing of a row, judged by dev alone."""
+"""Short trainings that each change something of a row, judged by dev alone."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ def choices_grid(table: Choices) -> Grid:
         known = first in means and row != first
         gap = f"{mean - means[first]:+.4f}" if known else None
         rows.append([row, f"{mean:.4f}", gap, len(found[row])])
-    columns = ["choice", "dev", "to at first", "seeds"]
+    columns = ["choice", "dev", "against at first", "seeds"]
     return Grid("choices", table.title, columns, rows, table.notes(records) if records else [])

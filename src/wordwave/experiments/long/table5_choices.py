@@ -13,7 +13,7 @@ from wordwave.experiments.store import Record
 from wordwave.tasks.translate_config import TranslateConfig
 
 STEPS = 800
-WAVES = "complex-order"
+WAVES, CHOSEN = "complex-order", "complex-order, chosen"
 SLOWER: dict[str, Any] = {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.01)}
 FULL_RATE: dict[str, Any] = {"frequency_rate": 1.0}
 WIDER: dict[str, Any] = {"share": "real", "dim": 96, "feed_forward_dim": 144}
@@ -40,6 +40,8 @@ class Table5Choices(Choices, Table5):
     def configs(self) -> dict[str, TranslateConfig]:
         found: dict[str, TranslateConfig] = {}
         for row in self.rows:
+            if row == CHOSEN:
+                continue  # one of the choices
             config = self.config(row)
             training = replace(config.training, max_steps=self.steps or STEPS)
             found[named(row)] = replace(config, training=training)
