@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-
 STILL = (-0.003, 0.003)
 """Frequencies of waves that hardly turn within a segment."""
 
