@@ -17,7 +17,7 @@ from wordwave.models.xl_config import XLConfig
 from wordwave.tasks.lm_config import LmConfig, LmTrainingSettings
 from wordwave.tasks.sampling import Sampling
 from wordwave.tasks.streams import StreamTask
-from wordwave.tasks.writer import Writer
+from wordwave.tasks.writer import Writer, model_for
 from wordwave.training.loop import Training
 from wordwave.training.task import Step
 
@@ -66,7 +66,7 @@ def generation(dim: int) -> list[Contender]:
     torch.manual_seed(0)
     alphabet = Alphabet("char", CHARACTERS)
     config = with_waves(real_config(dim))
-    writer = Writer(TransformerXL(config, len(alphabet)), alphabet, LmConfig(model=config))
+    writer = Writer(model_for(alphabet, config), alphabet, LmConfig(model=config))
 
     def write(cached: bool) -> None:
         said = "".join(writer.write("a", WRITTEN, Sampling(temperature=1.0), cached=cached))
@@ -87,7 +87,7 @@ def _step(name: str, config: XLConfig, precision: Precision) -> Contender:
     settings = LmTrainingSettings(
         max_steps=100_000, judge_every=100_000, batch_size=BATCH, precision=precision
     )
-    reports = Training(TransformerXL(config, len(alphabet)), task, settings).run()
+    reports = Training(model_for(alphabet, config), task, settings).run()
     return Contender(name, _nothing, _next_step(reports), precision)
 
 

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wordwave.layers import Memory
+from wordwave.models.places import places_in_words
 from wordwave.models.relative import BackwardAttention
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.xl_config import XLConfig
@@ -22,13 +25,17 @@ REAL = XLConfig(
     evaluation_memory=100,
 )
 WAVES = replace(REAL, embedding="complex-order", dim=12)
+LETTERS = torch.arange(V) > 3
 KINDS = {
     "real": REAL,
     "real, norm after": replace(REAL, norm_first=False),
     "real, farthest": replace(REAL, farthest=3),
     "rope": replace(REAL, position="rope"),
     "complex-vanilla": replace(WAVES, embedding="complex-vanilla"),
+    "tpe": replace(REAL, embedding="tpe"),
     "complex-order": WAVES,
+    "complex-order, segment": replace(WAVES, wave_positions="segment"),
+    "complex-order, real hidden units": replace(WAVES, share="real", hidden_units="real"),
     "complex-order, running": replace(WAVES, wave_positions="running"),
     "complex-order, magnitudes": replace(WAVES, score="magnitude", readout="magnitude"),
     "complex-order, norm after": replace(WAVES, norm_first=False, tied=False),
@@ -37,7 +44,7 @@ KINDS = {
 
 
 def built(oracle, config):
-    return oracle.randomise(TransformerXL(config, V), 0.3).double().eval()
+    return oracle.randomise(TransformerXL(config, V, LETTERS), 0.3).double().eval()
 
 
 @pytest.fixture(params=KINDS.values(), ids=KINDS.keys())
@@ -122,7 +129,7 @@ def test_memory_over_segments_is_one_long_pass(oracle, config):
     for part in ids.split(config.segment_length, dim=1):
         logits, states = model(part, states, n_read)
         parts.append(logits)
-        n_read += part.shape[1]
+        n_read = model.counted(part, n_read)
     torch.testing.assert_close(torch.cat(parts, 1), whole)
     assert states.shape[2] == 23 and not states.requires_grad
 
@@ -154,8 +161,10 @@ def test_with_a_short_memory_cuts_make_no_difference_either(oracle, config, memo
     torch.testing.assert_close(said[1], said[0])
     torch.testing.assert_close(said[2], said[0])
     # Through two layers a character is felt two memories further on, and no further.
+    ids[:, 5] = 4  # a letter, and then another: what stands after it stands where it did
+    said[0], _ = model.read(ids, memory_length=memory_length)
     changed = ids.clone()
-    changed[:, 5] = (changed[:, 5] + 1) % V
+    changed[:, 5] = 5
     other, _ = model.read(changed, memory_length=memory_length)
     felt = (other != said[0]).any(-1).any(0).nonzero().flatten().tolist()
     assert min(felt) == 5 and max(felt) <= 5 + 2 * memory_length
@@ -176,19 +185,19 @@ def test_memory_in_training_is_as_long_as_said_and_feels_no_gradient(oracle):
     ids = torch.randint(V, (3, 10))
     _, states = model(ids[:, :5])
     assert states.shape == (2, 3, 4, 24)
-    logits, states = model(ids[:, 5:], states, 5)
+    logits, states = model(ids[:, 5:], states, model.counted(ids[:, :5]))
     logits.sum().backward()
     assert states.shape == (2, 3, 4, 24)
     assert all(p.grad is not None for p in model.parameters())
 
 
 def test_bf16_says_about_the_same_and_remembers_in_fp32(config):
-    model = TransformerXL(config, V).eval()
+    model = TransformerXL(config, V, LETTERS).eval()
     ids = torch.randint(V, (2, 10))
     exact, _ = model(ids)
     with torch.autocast("cpu", torch.bfloat16):
         _, states = model(ids[:, :5])
-        logits, _ = model(ids[:, 5:], states, 5)
+        logits, _ = model(ids[:, 5:], states, model.counted(ids[:, :5]))
     assert states.dtype == torch.float32
     torch.testing.assert_close(logits.float(), exact[:, 5:], rtol=0.1, atol=0.1)
 
@@ -204,6 +213,52 @@ def test_waves_start_again_with_each_segment_or_run_on(oracle):
     wrapped = built(oracle, replace(WAVES, wave_positions="running", wave_period=5))
     again, _ = wrapped.read(ids, memory_length=0)
     torch.testing.assert_close(again[:, :5], again[:, 5:])
+
+
+def test_waves_count_within_words(oracle):
+    letters = torch.tensor([[1, 1, 0, 0, 1, 1, 1, 0, 1]], dtype=torch.bool)
+    assert places_in_words(letters, 0).tolist() == [[1, 2, 3, 1, 1, 2, 3, 4, 1]]
+    assert places_in_words(letters, torch.tensor([[5]])).tolist() == [[6, 7, 8, 1, 1, 2, 3, 4, 1]]
+
+    model = built(oracle, WAVES)
+    ids = torch.tensor([[5, 6, 0, 5, 6, 1, 1, 5, 6]])
+    assert model.counted(ids).tolist() == [[2]] and model.counted(ids[:, :3]).tolist() == [[0]]
+    said, _ = model.read(ids, memory_length=0)  # without a memory only places tell words apart
+    torch.testing.assert_close(said[:, 3:5], said[:, :2])
+    torch.testing.assert_close(said[:, 7:], said[:, :2])
+    assert not torch.allclose(said[:, 5], said[:, 6], atol=1e-3)
+
+    stays = built(oracle, replace(WAVES, wave_period=2))
+    long, _ = stays.read(torch.full((1, 6), 5), memory_length=0)
+    assert not torch.allclose(long[:, 0], long[:, 1], atol=1e-3)
+    torch.testing.assert_close(long[:, 2:], long[:, 1:2].expand(-1, 4, -1))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.integers(0, 5), st.integers(0, 30))
+def test_places_in_words_are_counted_on_wherever_a_text_is_cut(letters, before, cut):
+    def count(letters):
+        places, n = [], before
+        for is_letter in letters:
+            places.append(n + 1)
+            n = n + 1 if is_letter else 0
+        return places
+
+    text = torch.tensor([letters])
+    whole = places_in_words(text, before)
+    assert whole.tolist() == [count(letters)]
+    cut = min(cut, len(letters) - 1)
+    if cut:
+        first = places_in_words(text[:, :cut], before)
+        n = torch.where(text[:, cut - 1 : cut], first[:, -1:], 0)
+        assert torch.equal(places_in_words(text[:, cut:], n), whole[:, cut:])
+
+
+def test_positions_within_words_need_to_know_what_a_letter_is():
+    with pytest.raises(ValueError, match=r"need letters \(11,\), got None"):
+        TransformerXL(WAVES, V)
+    with pytest.raises(ValueError, match=r"need letters \(11,\), got \(3,\)"):
+        TransformerXL(WAVES, V, LETTERS[:3])
+    assert TransformerXL(replace(WAVES, wave_positions="segment"), V).places.letters is None
 
 
 def test_streams_at_their_own_places_are_read_as_each_alone(oracle):
@@ -225,7 +280,7 @@ def test_what_is_made_of_distances_grows_with_what_was_read(oracle):
 
 
 def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(oracle):
-    tied, untied = TransformerXL(WAVES, V), TransformerXL(replace(WAVES, tied=False), V)
+    tied, untied = (TransformerXL(c, V, LETTERS) for c in (WAVES, replace(WAVES, tied=False)))
     count = [sum(p.numel() for p in m.parameters()) for m in (tied, untied)]
     assert count[1] - count[0] == V * 12
     assert "embedding.amplitude.weight" in dict(tied.named_parameters())
@@ -238,6 +293,9 @@ def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(ora
         ({"position": "rope"}, "'rope' goes with embedding 'none', got 'complex-order'"),
         ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
         ({"memory_length": -1}, "memory_length must be at least 0, got -1"),
+        ({"embedding": "tpe", "position": "rope"}, "'rope' goes with embedding 'none', got 'tpe'"),
+        ({"embedding": "none", "hidden_units": "real"}, "hidden_units 'real' has no meaning"),
+        ({"embedding": "none", "wave_positions": "running"}, "'running' has no meaning for 'none'"),
         ({"embedding": "none", "share": "real"}, "share 'real' has no meaning for 'none'"),
         ({"embedding": "none", "dim": 9, "n_heads": 1}, "even dim, got 9"),
     ],
@@ -247,14 +305,6 @@ def test_wrong_settings_are_refused(wrong, message):
         replace(XLConfig(), **wrong)
 
 
-def test_other_starts_of_frequencies_have_ranges_of_their_own():
-    for init in ("sinusoidal", "log-spaced", "log-uniform"):
-        config = replace(WAVES, frequency_init=init)
-        assert config.frequency_range is None and TransformerXL(config, V)
-    assert WAVES.frequency_range == (-0.003, 0.003)
-    assert replace(WAVES, frequency_init="log-spaced", frequency_range=(0.1, 1)).frequency_range
-
-
 def test_rope_is_for_real_numbers():
     with pytest.raises(ValueError, match="position='rope' goes with field='real'"):
         BackwardAttention(8, 2, field="complex", position="rope")
@@ -262,4 +312,5 @@ def test_rope_is_for_real_numbers():
 
 def test_memory_is_that_of_the_layers_package(oracle):
     _, past = built(oracle, WAVES).read(torch.randint(V, (1, 3)))
-    assert all(isinstance(m, Memory) for m in past.memories) and past.n_read == 3
+    assert all(isinstance(m, Memory) for m in past.memories)
+    assert past.distances[0].shape[1] >= 3

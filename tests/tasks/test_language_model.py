@@ -18,7 +18,7 @@ from wordwave.tasks.lm_config import LmConfig, LmDataSettings, LmTrainingSetting
 from wordwave.tasks.prepared import train
 from wordwave.tasks.sampling import Sampling, draw
 from wordwave.tasks.streams import Segments, StreamTask
-from wordwave.tasks.writer import Writer
+from wordwave.tasks.writer import Writer, model_for
 from wordwave.training.loop import Training
 
 WORDS = "the quick brown fox jumps over the lazy dog. "
@@ -36,6 +36,8 @@ KINDS = {
     "real": REAL,
     "rope": replace(REAL, position="rope"),
     "waves": replace(REAL, embedding="complex-order", dim=12),
+    "tpe": replace(REAL, embedding="tpe"),
+    "waves by segment": replace(REAL, embedding="complex-order", dim=12, wave_positions="segment"),
     "running waves": replace(REAL, embedding="complex-order", dim=12, wave_positions="running"),
 }
 QUICK = LmTrainingSettings(max_steps=20, judge_every=6, batch_size=3, learning_rate=0.01)
@@ -48,7 +50,7 @@ def config(request):
 
 def a_writer(oracle, config, text=WORDS):
     alphabet = Alphabet.of(text_of(text, "text"), "char")
-    model = oracle.randomise(TransformerXL(config, len(alphabet)), 0.4).eval()
+    model = oracle.randomise(model_for(alphabet, config), 0.4).eval()
     return Writer(model, alphabet, LmConfig(model=config))
 
 
@@ -235,7 +237,7 @@ def test_rows_of_table_6_have_as_many_parameters_as_each_other():
 
     for size, n in (("small", 861_468), ("paper", 20_495_388)):
         counts = {
-            row: count_parameters(TransformerXL(config.model, 28))
+            row: count_parameters(TransformerXL(config.model, 28, torch.ones(28, dtype=torch.bool)))
             for row, config in row_configs(size).items()
         }
         assert counts["transformer-xl"] == n

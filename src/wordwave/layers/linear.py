@@ -15,7 +15,9 @@ from wordwave.layers.weight import (
     Weight,
     check_at_least_one,
     check_dropout,
+    check_field,
     check_width,
+    n_parts,
 )
 
 
@@ -58,6 +60,10 @@ class FeedForward(nn.Module):
 
     Args:
         dim, hidden_dim: widths outside and inside.
+        hidden: the field of the units inside, by default the same as outside. Real units between
+            complex vectors hear Re(w·z) and answer with complex vectors. As w and its answer are
+            free, that is a real layer on `[real | imag]`: as many weights as complex units need,
+            and half their multiplications.
         activation: an elementwise function, so that each part is activated by itself.
         dropout: share of hidden units dropped in training.
     """
@@ -69,12 +75,18 @@ class FeedForward(nn.Module):
         *,
         field: Field = "complex",
         share: Sharing = "none",
+        hidden: Field | None = None,
         activation: Callable[[Tensor], Tensor] = F.relu,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_at_least_one(dim=dim, hidden_dim=hidden_dim)
         check_dropout("dropout", dropout)
+        check_field(hidden or field)
+        if hidden == "real" and field == "complex":
+            dim, field, share = n_parts(field) * dim, "real", "none"
+        elif hidden == "complex" and field == "real":
+            raise ValueError("hidden='complex' goes with field='complex'")
         self.widen = Linear(dim, hidden_dim, field=field, share=share)
         self.narrow = Linear(hidden_dim, dim, field=field, share=share)
         self.activation = activation

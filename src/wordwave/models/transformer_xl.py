@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.embedding import build_embedding
 from wordwave.layers import Dropout, FeedForward, Field, LayerNorm, Memory
+from wordwave.models.places import Places
 from wordwave.models.relative import BackwardAttention
 from wordwave.models.xl_config import XLConfig
 
@@ -29,7 +30,7 @@ class Reading(NamedTuple):
     distances: tuple[Tensor | None, ...]
     """What each layer makes of distances, worked out once."""
     n_read: Tensor | int
-    """Characters read. Shape: (B, 1), or a number for all"""
+    """Characters read, see `TransformerXL.counted`. Shape: (B, 1), or a number for all"""
 
 
 class XLLayer(nn.Module):
@@ -52,6 +53,7 @@ class XLLayer(nn.Module):
             config.feed_forward_dim,
             field=field,
             share=config.share,
+            hidden=config.hidden_units if field == "complex" else None,
             dropout=config.dropout,
         )
         self.norms = nn.ModuleList(LayerNorm(config.dim, field=field) for _ in range(2))
@@ -95,14 +97,20 @@ class TransformerXL(nn.Module):
     Args:
         config: what it is made of.
         vocab_size: number V of characters.
+        letters: which characters words are made of, if positions count within words.
+
+    Shape: letters (V,) bool
     """
 
-    def __init__(self, config: XLConfig, vocab_size: int) -> None:
+    def __init__(self, config: XLConfig, vocab_size: int, letters: Tensor | None = None) -> None:
         super().__init__()
         self.config, self.vocab_size = config, vocab_size
+        self.places = Places(config, vocab_size, letters)
         options: dict[str, Any] = {"padding_idx": None}
         if config.embedding == "complex-order":
             options |= {name: getattr(config, name) for name in OF_WAVES}
+        if config.embedding == "tpe":  # as large as the words
+            options["position_scale"] = config.dim**-0.5
         self.embedding = build_embedding(config.embedding, vocab_size, config.dim, **options)
         with torch.no_grad():  # so that tied predictions start small; what is read is scaled up
             self.meaning.mul_(config.dim**-0.5)
@@ -130,13 +138,13 @@ class TransformerXL(nn.Module):
         Shape:
             ids: (B, L).
             states: (n_layers, B, M, W), what this gave for the segment before.
-            n_read: characters before the segment; (B, 1) or a number.
+            n_read: what `counted` says of the text before; (B, 1) or a number.
             returns: logits (B, L, V) and states to remember, (n_layers, B, ≤ memory_length, W).
         """
-        positions = self._positions(ids, n_read)
+        positions = self.places.positions(ids, n_read)
         n_past = 0 if states is None else states.shape[2]
         before = torch.arange(1 - n_past, 1, device=ids.device) + n_read
-        x = self._embedded(ids, positions, n_read)
+        x = self._embedded(ids, n_read)
         kept = []
         for i, layer in enumerate(self.layers):
             past = states[i] if states is not None and n_past else None
@@ -159,7 +167,7 @@ class TransformerXL(nn.Module):
         Shape:
             ids: (B, L).
             memory_length: the config's `evaluation_memory` if None.
-            n_read: without a past, characters that stand before; (B, 1) or a number.
+            n_read: without a past, what `counted` says of the text before; (B, 1) or a number.
             returns: logits (B, L, V), and the past of what comes next.
         """
         window = self.config.evaluation_memory if memory_length is None else memory_length
@@ -173,8 +181,8 @@ class TransformerXL(nn.Module):
         if distances[0] is None or distances[0].shape[1] < n_keys:
             reach = min(2 * n_keys, window + ids.shape[1])  # doubled, to be worked out seldom
             distances = tuple(layer.attention.distances(reach) for layer in self.layers)  # type: ignore[union-attr, operator]
-        positions = self._positions(ids, n_read)
-        x = self._embedded(ids, positions, n_read)
+        positions = self.places.positions(ids, n_read)
+        x = self._embedded(ids, n_read)
         kept = []
         for layer, memory, far in zip(self.layers, memories, distances, strict=True):
             x, known = layer(x, memory, positions, window=window, distances=far)
@@ -186,19 +194,19 @@ class TransformerXL(nn.Module):
                     known.positions[..., start:],
                 )
             )
-        return self._predicted(x), Reading(tuple(kept), distances, n_read + ids.shape[1])
+        return self._predicted(x), Reading(tuple(kept), distances, self.counted(ids, n_read))
 
-    def _positions(self, ids: Tensor, n_read: Tensor | int) -> Tensor:
-        """Shape: (L,) or (B, L), from 1"""
-        return torch.arange(1, ids.shape[1] + 1, device=ids.device) + n_read
+    def counted(self, ids: Tensor, n_read: Tensor | int = 0) -> Tensor | int:
+        """How many characters were read after some more; where positions count within words, only
+        those of the word that has begun.
 
-    def _embedded(self, ids: Tensor, positions: Tensor, n_read: Tensor | int) -> Tensor:
-        by_segment = self.config.wave_positions == "segment"
-        period = self.config.segment_length if by_segment else self.config.wave_period
-        whole = isinstance(n_read, int) and n_read % period == 0 and ids.shape[1] <= period
-        # Left to count 1, 2, … by itself, the embedding knows that the angles are small.
-        places = None if whole else (positions - 1) % period + 1
-        return self.dropout(self.config.dim**0.5 * self.embedding(ids, places))
+        Shape: (B, L) -> (B, 1), or a number for all
+        """
+        return self.places.counted(ids, n_read)
+
+    def _embedded(self, ids: Tensor, n_read: Tensor | int) -> Tensor:
+        x = self.embedding(ids, self.places.of_embedding(ids, n_read))
+        return self.dropout(self.config.dim**0.5 * x)
 
     def _predicted(self, x: Tensor) -> Tensor:
         """Shape: (B, L, W) -> (B, L, V)"""

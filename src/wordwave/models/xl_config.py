@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-STILL = (-0.003, 0.003)
-"""Frequencies of waves that hardly turn within a segment."""
-
 
 @dataclass(frozen=True)
 class XLConfig:
     """Transformer-XL: embedding → layers that remember the segments before → read-out → next."""
 
-    embedding: Literal["none", "complex-vanilla", "complex-order"] = "complex-order"
-    """How characters become vectors. With none all layers are real, else all are complex."""
+    embedding: Literal["none", "tpe", "complex-vanilla", "complex-order"] = "complex-order"
+    """How characters become vectors. With none and tpe, which adds sinusoids of positions, all
+    layers are real, else all are complex."""
     position: Literal["relative", "rope", "none"] = "relative"
     """What attention knows of distances: Transformer-XL's relative terms, rotated queries and keys
     (real layers only), or nothing besides what the embedding tells."""
@@ -25,7 +23,7 @@ class XLConfig:
     n_heads: int = 4
     """Attention heads."""
     feed_forward_dim: int = 256
-    """Width inside the feed-forward layers, in complex numbers where the embedding is complex."""
+    """Units inside the feed-forward layers."""
     dropout: float = 0.0
     """Share of components dropped after the embedding and after each sub-layer."""
     attention_dropout: float = 0.0
@@ -34,16 +32,19 @@ class XLConfig:
     """Normalise before each sub-layer, which trains sooner, and not after it, as published."""
     share: Literal["none", "real", "tied"] = "none"
     """How the parts of complex weights are bound."""
+    hidden_units: Literal["complex", "real"] = "complex"
+    """What complex feed-forward layers have inside: complex units, or real ones that hear Re(w·z)
+    and answer with complex vectors, with as many weights and half the multiplications."""
     score: Literal["magnitude", "real"] = "real"
     """How a complex product of query and key becomes a score: |z| or Re z."""
     readout: Literal["concat", "magnitude"] = "concat"
     """How complex states become real ones: a linear map of both parts, or |z|."""
-    wave_positions: Literal["running", "segment"] = "segment"
-    """complex-order: a character's position starts again with each segment, or counts on through
-    the text and starts again after `wave_period` characters."""
+    wave_positions: Literal["word", "segment", "running"] = "word"
+    """complex-order and tpe: a character's position counts within its word (a run of letters and
+    digits), or within the segment, or on through the text."""
     wave_period: int = 4096
-    """running: the highest position of a wave; a text has no end, but waves must meet in training
-    every position that they will be read at."""
+    """The highest position: longer words stay there, running positions start again. Waves must meet
+    in training every position that they will be read at."""
     tied: bool = True
     """Predict with the vectors of the embedding; of waves with the amplitudes."""
     segment_length: int = 64
@@ -58,17 +59,15 @@ class XLConfig:
     """complex-order: who shares a frequency, all characters or all dimensions of a character."""
     phase: bool = True
     """complex-order: learn an initial phase for each character and dimension."""
-    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "uniform"
+    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
     """complex-order: how frequencies start."""
-    frequency_range: tuple[float, float] | None = STILL
-    """complex-order: lowest and highest frequency at the start; by default uniform ones hardly turn
-    within a segment, and others have their own."""
+    frequency_range: tuple[float, float] | None = None
+    """complex-order: lowest and highest frequency at the start, where they are not sinusoidal; by
+    default each start has its own."""
     freeze_frequency: bool = False
     """complex-order: keep the frequencies as they start."""
 
     def __post_init__(self) -> None:
-        if self.frequency_init != "uniform" and self.frequency_range == STILL:
-            object.__setattr__(self, "frequency_range", None)
         for name in (
             *("dim", "n_layers", "n_heads", "feed_forward_dim", "segment_length", "wave_period"),
         ):
@@ -84,18 +83,31 @@ class XLConfig:
             raise ValueError(
                 f"dim must be a multiple of n_heads, got dim={self.dim}, n_heads={self.n_heads}"
             )
-        is_real = self.embedding == "none"
-        if self.position == "rope" and not is_real:
+        is_real = self.embedding in ("none", "tpe")
+        if self.position == "rope" and self.embedding != "none":
             raise ValueError(f"position 'rope' goes with embedding 'none', got {self.embedding!r}")
         if self.position == "rope" and self.dim // self.n_heads % 2:
             raise ValueError(f"rope needs an even width per head, got {self.dim // self.n_heads}")
         if self.position == "relative" and is_real and self.dim % 2:
             raise ValueError(f"relative positions need an even dim, got {self.dim}")
-        of_complex = {"share": "none", "score": "real", "readout": "concat"}
-        of_waves = {"wave_positions": "segment", "freeze_frequency": False}
-        idle = {} if self.embedding == "complex-order" else of_waves
-        for name, usual in {**idle, **(of_complex if is_real else {})}.items():
+        of_complex: dict[str, object] = {
+            "share": "none",
+            "hidden_units": "complex",
+            "score": "real",
+            "readout": "concat",
+        }
+        idle: dict[str, object] = of_complex if is_real else {}
+        if self.embedding != "complex-order":
+            idle = idle | {"freeze_frequency": False}
+        if not self.counts:
+            idle = idle | {"wave_positions": "word"}
+        for name, usual in idle.items():
             if getattr(self, name) != usual:
                 raise ValueError(
                     f"{name} {getattr(self, name)!r} has no meaning for {self.embedding!r}"
                 )
+
+    @property
+    def counts(self) -> Literal["word", "segment", "running"] | None:
+        """What the positions of its embedding count within, if that looks at them."""
+        return self.wave_positions if self.embedding in ("tpe", "complex-order") else None

@@ -13,6 +13,7 @@ from torch import Tensor
 from wordwave.data.characters import Alphabet, Text
 from wordwave.models.evaluating import evaluating
 from wordwave.models.transformer_xl import Reading, TransformerXL
+from wordwave.models.xl_config import XLConfig
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ def bits_of(
     starts = np.arange(n_places) * stride
     total, past = torch.zeros((), dtype=torch.float64), None
     with evaluating(model) as device:
-        n_read: Tensor | int = torch.from_numpy(starts).unsqueeze(1).to(device)
-        if n_places == 1:
-            n_read = 0
+        n_read: Tensor | int = 0
+        if n_places > 1:
+            at = torch.from_numpy(starts)
+            n_read = counted_before(text, at, alphabet, model.config).to(device)
         for begin in range(0, to_read, segment_length):
             length = min(segment_length, to_read - begin)
             ids, counted = _segment(text, alphabet, starts + begin, length)
@@ -91,6 +93,17 @@ def _segment(
         row[: len(ids)] = ids
         count[: max(len(ids) - 1, 0)] = True
     return torch.from_numpy(rows), torch.from_numpy(counted)
+
+
+def counted_before(text: Text, starts: Tensor, alphabet: Alphabet, config: XLConfig) -> Tensor:
+    """What a model has counted that read a text up to some places, see `TransformerXL.counted`.
+
+    Shape: (B,) -> (B, 1)
+    """
+    if config.counts != "word":
+        return starts.unsqueeze(1)
+    limit = config.wave_period
+    return torch.tensor([[alphabet.letters_before(text, i, limit)] for i in starts.tolist()])
 
 
 def read_on(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,12 +13,12 @@ import torch
 from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, read_text
 from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
-from wordwave.models.transformer_xl import TransformerXL
+from wordwave.tasks.bits import counted_before
 from wordwave.tasks.lm_config import LmConfig
 from wordwave.tasks.prepared import Prepared
 from wordwave.tasks.run_folder import check_same, finished
 from wordwave.tasks.streams import StreamTask
-from wordwave.tasks.writer import Writer
+from wordwave.tasks.writer import Writer, model_for
 from wordwave.training.loop import Training
 
 
@@ -30,6 +31,8 @@ class PreparedWriter(Prepared):
     parts: TextParts
     notes: list[str]
     fingerprint: str
+    scored: tuple[str, ...] = ("valid", "test")
+    """The parts that the finished model is scored on."""
 
     @property
     def trained(self) -> Writer:
@@ -37,26 +40,27 @@ class PreparedWriter(Prepared):
 
     @property
     def to_score(self) -> str:
-        n = sum(len(part) for part in self._scored())
-        return f"{n:,} {UNIT_NAMES[self.parts.unit]}s of the valid and the test part"
+        n = sum(len(part) for part in self._scored().values())
+        named = " and the ".join(self.scored)
+        return f"{n:,} {UNIT_NAMES[self.parts.unit]}s of the {named} part"
 
-    def _scored(self) -> tuple[Text, Text]:
+    def _scored(self) -> dict[str, Text]:
         n = self.writer.config.data.score_on
-        return head(self.parts.valid, n), head(self.parts.test, n)
+        return {name: head(getattr(self.parts, name), n) for name in self.scored}
 
     def result(
         self, training: Training, journal: list[dict[str, Any]], folder: Path
     ) -> dict[str, Any]:
         writer, progress = self.writer, training.progress
-        valid, test = self._scored()
+        figures: dict[str, Any] = {}
+        for name, text in self._scored().items():
+            figures[f"{name}_bpc"] = writer.bits(text).per_character
+            figures[f"{name}_characters"] = len(text)
         return {
             "examples": self.fingerprint,
             "judged_bpc": -progress.best_score,
             "judged_characters": len(self.task.valid or ()),
-            "valid_bpc": writer.bits(valid).per_character,
-            "valid_characters": len(valid),
-            "test_bpc": writer.bits(test).per_character,
-            "test_characters": len(test),
+            **figures,
             "unit": self.parts.unit,
             "best_step": progress.best_step,
             "steps": progress.step,
@@ -77,7 +81,7 @@ def prepare(config: LmConfig, parts: TextParts) -> PreparedWriter:
     alphabet = Alphabet.of(parts.train, parts.unit)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        model = TransformerXL(config.model, len(alphabet))
+        model = model_for(alphabet, config.model)
     judged = head(parts.valid, config.data.judge_on)
     notes = [
         f"{len(parts.train):,} {unit}s to learn from, {len(alphabet)} different ones; "
@@ -87,12 +91,13 @@ def prepare(config: LmConfig, parts: TextParts) -> PreparedWriter:
         notes.append(
             f"{unknown:,} of the {len(judged):,} {unit}s scored in training are never seen in it"
         )
+    counted = partial(counted_before, parts.train, alphabet=alphabet, config=config.model)
     task = StreamTask(
         parts.train,
         judged,
         alphabet,
         length=config.model.segment_length,
-        by_place=config.model.wave_positions == "running",
+        counted=None if config.model.counts in (None, "segment") else counted,
     )
     writer = Writer(model, alphabet, config)
     return PreparedWriter(writer, task, parts, notes, parts.fingerprint())

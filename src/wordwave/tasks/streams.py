@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -54,7 +54,8 @@ class StreamTask:
         valid: what selects the best weights, or `None`.
         alphabet: numbers the characters.
         length: characters of a segment.
-        by_place: tell the model where in the text each stream is, not only how far it has read.
+        counted: what the model has counted at some places of the text, where it depends on the
+            text and not only on how far was read. Shape: (B,) -> (B, 1)
     """
 
     def __init__(
@@ -64,10 +65,10 @@ class StreamTask:
         alphabet: Alphabet,
         *,
         length: int,
-        by_place: bool = False,
+        counted: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.train, self.valid, self.alphabet, self.length = train, valid, alphabet, length
-        self.by_place = by_place
+        self.counted = counted
         self.segment = length
         """Characters read at once: fewer where a stream is shorter than a segment."""
         self._forget()
@@ -95,8 +96,8 @@ class StreamTask:
         if not torch.equal(rows, self.next):  # a new epoch, which starts elsewhere
             self._forget()
         ids = self._ids(rows, self.segment + 1).to(device)
-        n_before = rows.unsqueeze(1).to(device) if self.by_place else self.n_read
-        logits, self.states = model(ids[:, :-1], self.states, n_before)
+        n_read = self.n_read if self.counted is None else self.counted(rows).to(device)
+        logits, self.states = model(ids[:, :-1], self.states, n_read)
         self.next, self.n_read = rows + self.segment, self.n_read + self.segment
         total = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten(), reduction="sum")
         n = ids[:, 1:].numel()

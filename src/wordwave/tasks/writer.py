@@ -13,6 +13,7 @@ from wordwave.data.characters import UNKNOWN_ID, Alphabet, Text
 from wordwave.files import write_text
 from wordwave.models.evaluating import evaluating
 from wordwave.models.transformer_xl import Reading, TransformerXL
+from wordwave.models.xl_config import XLConfig
 from wordwave.tasks.bits import Bits, bits_of, read_on
 from wordwave.tasks.lm_config import LmConfig
 from wordwave.tasks.run_folder import (
@@ -130,5 +131,10 @@ class Writer(Trained):
             alphabet = Alphabet.from_dict(saved)
         except (OSError, ValueError) as problem:
             raise ValueError(f"'{folder / 'vocab.json'}' is not an alphabet: {problem}") from None
-        model = TransformerXL(config.model, len(alphabet))
+        model = model_for(alphabet, config.model)
         return cls(load_weights(folder, model), alphabet, config)
+
+
+def model_for(alphabet: Alphabet, config: XLConfig) -> TransformerXL:
+    """A model that has learnt nothing yet."""
+    return TransformerXL(config, len(alphabet), torch.from_numpy(alphabet.letters))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wordwave.experiments.long.long_table import LongCell, LongTable
+from wordwave.models.xl_config import XLConfig
 from wordwave.recipes import read_recipe
 from wordwave.tasks.lm_config import LmConfig
 
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 Size = Literal["small", "paper"]
 Budget = Literal["updates", "time"]
-ROWS = ("transformer-xl", "transformer-xl + rope", "complex-vanilla", "complex-order")
+ROWS = (
+    "transformer-xl",
+    "transformer-xl + rope",
+    "transformer-xl + tpe",
+    "complex-vanilla",
+    "complex-order",
+)
 REFERENCE = ROWS[0]
 RECIPES = {
     "small": ("lm-small-real", "lm-small-complex", 576),
@@ -35,12 +42,24 @@ def row_configs(size: Size = "small") -> dict[str, LmConfig]:
     """The settings of each row, all with as many parameters within a hundredth."""
     real_name, complex_name, wider = RECIPES[size]
     real, waves = (read_recipe(name, LmConfig) for name in (real_name, complex_name))
+    counts = waves.model.wave_positions
     return {
         "transformer-xl": real,
         "transformer-xl + rope": replace(
             real, model=replace(real.model, position="rope", feed_forward_dim=wider)
         ),
-        "complex-vanilla": replace(waves, model=replace(waves.model, embedding="complex-vanilla")),
+        # The positions of complex-order, for a real model: are waves what makes the difference?
+        "transformer-xl + tpe": replace(
+            real, model=replace(real.model, embedding="tpe", wave_positions=counts)
+        ),
+        "complex-vanilla": replace(
+            waves,
+            model=replace(
+                waves.model,
+                embedding="complex-vanilla",
+                wave_positions=XLConfig.wave_positions,  # it has none
+            ),
+        ),
         "complex-order": waves,
     }
 
@@ -65,6 +84,8 @@ class Table6(LongTable):
     seeds: int = 2
     budgets: tuple[Budget, ...] = ("updates", "time")
     changes: tuple[tuple[str, Any], ...] = ()
+    scored: ClassVar[tuple[str, ...]] = ("valid", "test")
+    """Parts of the text that finished models are scored on."""
 
     def __post_init__(self) -> None:
         if not self.budgets:
@@ -121,7 +142,9 @@ class Table6(LongTable):
         check_same_run(cell.config, folder)
         data = cell.config.data
         parts = load_text(data.data, data.unit)
-        result = finished(folder) or train(prepare(cell.config, parts), folder)
+        result = finished(folder) or train(
+            replace(prepare(cell.config, parts), scored=self.scored), folder
+        )
         result = _with_best_memory(result, parts, cell.config, folder)
         journal = read_journal(folder / "metrics.jsonl")
         curve = [

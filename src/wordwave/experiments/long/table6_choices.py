@@ -2,50 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from wordwave.experiments.long.choices import Choices, changed, named
-from wordwave.experiments.long.long_table import LongCell
 from wordwave.experiments.long.table6 import Table6
 from wordwave.experiments.store import Record
 from wordwave.tasks.lm_config import LmConfig
 
+
+def _widths(sizes: Mapping[int, int]) -> dict[str, dict[str, Any]]:
+    return {
+        f"width {dim}, {inner} inside": {"dim": dim, "feed_forward_dim": inner}
+        for dim, inner in sizes.items()
+    }
+
+
 STEPS = 1000
-WAVES = "complex-order"
 SCORED = 100_000
 """Characters of the valid part that a choice is judged by."""
-RATES = (0.000625, 0.0025)
-"""Learning rates that every row tries besides its own."""
-COMPLEX_WEIGHTS: dict[str, Any] = {"share": "none", "dim": 88, "feed_forward_dim": 372}
-PAPER_WAVES: dict[str, Any] = {
+FIRST: dict[str, Any] = {
+    "learning_rate": 0.00125,
+    "n_heads": 4,
     "phase": False,
     "frequency_init": "sinusoidal",
     "frequency_range": None,
 }
-"""What the complex rows had at first; waves are idle in all rows but complex-order."""
+"""What all rows have at first; waves are idle in all but complex-order."""
+COMPLEX: dict[str, Any] = {
+    "share": "none",
+    "hidden_units": "complex",
+    "dim": 88,
+    "feed_forward_dim": 372,
+}
+SIZES: dict[str, dict[str, Any]] = {
+    "transformer-xl": {"dim": 128, "feed_forward_dim": 512},
+    "transformer-xl + rope": {"dim": 128, "feed_forward_dim": 576},
+    "complex-vanilla": COMPLEX,
+    "complex-order": COMPLEX | {"wave_positions": "segment"},
+}
+"""What the layers of each row are at first; all sizes here have as many parameters."""
 STILL: dict[str, Any] = {
     "phase": True,
     "frequency_init": "uniform",
     "frequency_range": (-0.003, 0.003),
 }
 """Waves that hardly turn within a segment: what a character says is told by amplitude and phase."""
+WORDS: dict[str, Any] = {"wave_positions": "word"}
 WIDER: dict[str, Any] = {"share": "real", "dim": 124, "feed_forward_dim": 504}
 """Real weights that act on both parts of complex numbers, and so may be more."""
-CHOICES: dict[str, dict[str, Any]] = {
-    "positions running through the text": {"wave_positions": "running"},
-    "scores by magnitude": {"score": "magnitude"},
-    "read-out by magnitude": {"readout": "magnitude"},
-    "one frequency a dimension": {"share_frequency": "word"},
-    "slow waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.1)},
-    "initial phases": {"phase": True},
-    "almost still waves with phases": STILL,
-    "almost still waves with phases, read out by magnitude": STILL | {"readout": "magnitude"},
-    "almost still waves with phases, real weights, wider": STILL | WIDER,
-    "no relative terms": {"position": "none"},
+REAL_UNITS: dict[str, Any] = {"hidden_units": "real"}
+REAL_UNITS_NARROWER: dict[str, Any] = REAL_UNITS | {"dim": 72, "feed_forward_dim": 548}
+REAL_UNITS_WIDER: dict[str, Any] = REAL_UNITS | {
+    "share": "real",
+    "dim": 104,
+    "feed_forward_dim": 364,
 }
-"""What each changes of the complex-order model."""
+RATES: dict[str, dict[str, Any]] = {
+    f"rate {rate}": {"learning_rate": rate} for rate in (0.000625, 0.0025)
+}
+"""Of all rows, besides their own."""
+COMMON: dict[str, dict[str, Any]] = {
+    "two heads": {"n_heads": 2},
+    "eight heads": {"n_heads": 8},
+    "norm after each sub-layer": {"norm_first": False},
+    "predictions by vectors of their own": {"tied": False},
+    "dropout of a tenth": {"dropout": 0.1},
+    "rate 0.0018": {"learning_rate": 0.0018},
+    "beta2 of 0.98": {"beta2": 0.98},
+    "warm-up of a tenth": {"warm_up": 0.1},
+    "gradients of length 1": {"clip": 1.0},
+}
+CHOICES: dict[str, dict[str, dict[str, Any]]] = {
+    "transformer-xl": COMMON | _widths({96: 868, 112: 672, 144: 380, 160: 264}),
+    "transformer-xl + rope": COMMON | _widths({96: 920, 112: 728, 144: 452, 160: 344}),
+    "complex-vanilla": COMMON
+    | {
+        "real weights, wider": WIDER,
+        "real hidden units": REAL_UNITS,
+        "real hidden units, narrower": REAL_UNITS_NARROWER,
+        "real weights and hidden units, wider": REAL_UNITS_WIDER,
+    },
+    "complex-order": {
+        "positions running through the text": {"wave_positions": "running"},
+        "scores by magnitude": {"score": "magnitude"},
+        "read-out by magnitude": {"readout": "magnitude"},
+        "one frequency a dimension": {"share_frequency": "word"},
+        "slow waves": {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.1)},
+        "initial phases": {"phase": True},
+        "almost still waves with phases": STILL,
+        "almost still waves with phases, read out by magnitude": STILL | {"readout": "magnitude"},
+        "almost still waves with phases, real weights, wider": STILL | WIDER,
+        "almost still waves with phases, real weights and hidden units, wider": STILL
+        | REAL_UNITS_WIDER,
+        "positions within words": WORDS,
+        "positions within words, initial phases, real weights and hidden units, wider": WORDS
+        | {"phase": True}
+        | REAL_UNITS_WIDER,
+        "no relative terms": {"position": "none"},
+    },
+}
+"""What each changes of its row: as many for every row."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +112,7 @@ class Table6Choices(Choices, Table6):
 
     title: ClassVar[str] = "What the paper leaves open of Transformer-XL"
     figure: ClassVar[str] = "valid_bpc"
+    scored: ClassVar[tuple[str, ...]] = ("valid",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,24 +121,20 @@ class Table6Choices(Choices, Table6):
 
     def configs(self) -> dict[str, LmConfig]:
         found: dict[str, LmConfig] = {}
-        for row, config in super().configs().items():
-            config = changed(config, PAPER_WAVES)
-            if config.model.embedding != "none":
-                config = changed(config, COMPLEX_WEIGHTS)
-            own = found[named(row)] = replace(
+        rows = super().configs()
+        for row in CHOICES:
+            config = rows[row]
+            config = changed(config, FIRST | SIZES[row])
+            own = replace(
                 config,
                 data=replace(config.data, score_on=SCORED),
                 model=replace(config.model, evaluation_memory=config.model.memory_length),
                 training=replace(config.training, max_steps=self.steps or STEPS),
             )
-            for rate in RATES:
-                found[named(row, f"rate {rate}")] = changed(own, {"learning_rate": rate})
-        waves = found[named(WAVES)]
-        return found | {named(WAVES, name): changed(waves, c) for name, c in CHOICES.items()}
-
-    def train(self, cell: LongCell) -> Record:
-        record = super().train(cell)
-        return {name: value for name, value in record.items() if not name.startswith("test_")}
+            found[named(row)] = own
+            for name, changes in {**RATES, **CHOICES[row]}.items():
+                found[named(row, name)] = changed(own, changes)
+        return found
 
     def notes(self, records: Sequence[Record]) -> list[str]:
         steps, n = records[0]["steps"], records[0]["valid_characters"]

@@ -10,7 +10,7 @@ from wordwave.experiments.long.learning_curves import MINUTES, Panel, draw_curve
 from wordwave.experiments.long.table6 import ROWS, Table6
 from wordwave.experiments.store import Record
 
-COLOURS = dict(zip(ROWS, ("#555555", "#2f9e66", "#e0662f", "#2a6fdb"), strict=True))
+COLOURS = dict(zip(ROWS, ("#555555", "#2f9e66", "#9a6fd0", "#e0662f", "#2a6fdb"), strict=True))
 PUBLISHED = {"transformer-xl": 1.29, "complex-vanilla": 1.30, "complex-order": 1.26}
 """The paper's figures: 6 layers of full size, the whole of text8."""
 COLUMNS = ("row", "parameters", "steps", "seeds", "memory", "valid", "test", "±")
