@@ -70,7 +70,7 @@ def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
 def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
     from dataclasses import replace
 
-    from wordwave.experiments.long import table6
+    from wordwave.experiments.long import table6, table6_choices
 
     path = tmp_path / "text.txt"
     path.write_text("the quick brown fox jumps over the lazy dog. " * 60)
@@ -88,16 +88,37 @@ def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
         }
 
     monkeypatch.setattr(table6, "row_configs", small)
+    tiny = {"dim": 8, "feed_forward_dim": 8}
+    few = {
+        "complex-vanilla": {"two heads": tiny | {"n_heads": 2}},
+        "complex-order": {
+            "scores by magnitude": tiny | {"score": "magnitude"},
+            "positions within words": tiny | {"wave_positions": "word"},
+        },
+    }
+    monkeypatch.setattr(table6_choices, "CHOICES", few)
     words = ["reproduce", "table6", "--data", path, "--steps", "2", "--seeds", "1"]
     words += ["--budgets", "updates", "--jobs", "1", "--out", tmp_path / "out"]
     code, said = run(*words)
     assert code == 0 and "at equal updates" in said.out and "table6.png" in said.out
     code, said = run(*words, "--choices")
-    assert code == 0 and "scores by magnitude" in said.out and "choices.md" in said.out
+    assert code == 0 and "positions within words" in said.out and "choices.md" in said.out
     records = (tmp_path / "out/records.jsonl").read_text()
-    assert records.count("test_bpc") == 4 and "slow waves" in records
+    assert records.count("test_bpc") == 5 and "scores by magnitude" in records
     code, said = run(*words, "--choices", "--size", "paper")
     assert code == 2 and "choices are for the size 'small', got 'paper'" in said.err
+
+
+def test_every_row_of_table6_has_as_many_choices():
+    from pathlib import Path
+
+    from wordwave.experiments.long.choices import first_of
+    from wordwave.experiments.long.table6_choices import Table6Choices
+
+    configs = Table6Choices(Path("unused"), seeds=1).configs()
+    rows = [first_of(row) for row in configs]
+    assert len({rows.count(row) for row in rows}) == 1
+    assert len({str(config) for config in configs.values()}) == len(configs)
 
 
 @pytest.mark.parametrize("flag", ["--steps", "--jobs", "--seeds"])
