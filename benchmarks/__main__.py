@@ -48,8 +48,9 @@ def arguments() -> argparse.Namespace:
 
 def measure(row: Row, rounds: int, unjudged: str, progress: Progress) -> list[Record]:
     torch.manual_seed(0)
-    # Once is enough where nothing is judged: an emulated call takes seconds.
-    rounds = 1 if unjudged else max(1, round(rounds * row.share_of_rounds))
+    # An emulated call takes seconds, and nothing is judged by it.
+    asked = max(1, round(rounds * row.share_of_rounds))
+    rounds = min(row.emulated_rounds, asked) if unjudged else asked
     task = progress.add_task(f"{row.name} {row.precision}", total=None)
     contenders = row.build()
     progress.update(task, total=len(contenders) * n_calls(rounds))
