@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,20 +11,14 @@ from wordwave.experiments.long.table6 import Table6
 from wordwave.experiments.store import Record
 from wordwave.tasks.lm_config import LmConfig
 
-
-def _widths(sizes: Mapping[int, int]) -> dict[str, dict[str, Any]]:
-    return {
-        f"width {dim}, {inner} inside": {"dim": dim, "feed_forward_dim": inner}
-        for dim, inner in sizes.items()
-    }
-
-
 STEPS = 1000
 SCORED = 100_000
 """Characters of the valid part that a choice is judged by."""
 FIRST: dict[str, Any] = {
     "learning_rate": 0.00125,
     "n_heads": 4,
+    "norm_first": True,
+    "tied": True,
     "phase": False,
     "frequency_init": "sinusoidal",
     "frequency_range": None,
@@ -49,40 +43,49 @@ STILL: dict[str, Any] = {
     "frequency_range": (-0.003, 0.003),
 }
 """Waves that hardly turn within a segment: what a character says is told by amplitude and phase."""
-WORDS: dict[str, Any] = {"wave_positions": "word"}
 WIDER: dict[str, Any] = {"share": "real", "dim": 124, "feed_forward_dim": 504}
 """Real weights that act on both parts of complex numbers, and so may be more."""
-REAL_UNITS: dict[str, Any] = {"hidden_units": "real"}
-REAL_UNITS_NARROWER: dict[str, Any] = REAL_UNITS | {"dim": 72, "feed_forward_dim": 548}
-REAL_UNITS_WIDER: dict[str, Any] = REAL_UNITS | {
-    "share": "real",
-    "dim": 104,
-    "feed_forward_dim": 364,
-}
+REAL_UNITS: dict[str, Any] = WIDER | {"hidden_units": "real", "dim": 104, "feed_forward_dim": 364}
+"""Such weights in attention, and real units in feed-forward layers."""
+WORDS: dict[str, Any] = REAL_UNITS | {"wave_positions": "word", "phase": True}
+AFTER: dict[str, Any] = {"norm_first": False}
+EIGHT: dict[str, Any] = {"n_heads": 8}
+UNTIED: dict[str, Any] = {"tied": False}
 RATES: dict[str, dict[str, Any]] = {
     f"rate {rate}": {"learning_rate": rate} for rate in (0.000625, 0.0025)
 }
 """Of all rows, besides their own."""
 COMMON: dict[str, dict[str, Any]] = {
     "two heads": {"n_heads": 2},
-    "eight heads": {"n_heads": 8},
-    "norm after each sub-layer": {"norm_first": False},
-    "predictions by vectors of their own": {"tied": False},
+    "eight heads": EIGHT,
+    "norm after each sub-layer": AFTER,
+    "predictions by vectors of their own": UNTIED,
     "dropout of a tenth": {"dropout": 0.1},
     "rate 0.0018": {"learning_rate": 0.0018},
     "beta2 of 0.98": {"beta2": 0.98},
     "warm-up of a tenth": {"warm_up": 0.1},
     "gradients of length 1": {"clip": 1.0},
 }
+REAL_ROWS: dict[str, dict[str, Any]] = COMMON | {
+    "norm after, eight heads": AFTER | EIGHT,
+    "norm after, own vectors": AFTER | UNTIED,
+    "norm after, eight heads, own vectors": AFTER | EIGHT | UNTIED,
+    "norm after, rate 0.0018": AFTER | {"learning_rate": 0.0018},
+    "norm after, rate 0.0025": AFTER | {"learning_rate": 0.0025},
+}
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
-    "transformer-xl": COMMON | _widths({96: 868, 112: 672, 144: 380, 160: 264}),
-    "transformer-xl + rope": COMMON | _widths({96: 920, 112: 728, 144: 452, 160: 344}),
+    "transformer-xl": REAL_ROWS,
+    "transformer-xl + rope": REAL_ROWS,
     "complex-vanilla": COMMON
     | {
         "real weights, wider": WIDER,
-        "real hidden units": REAL_UNITS,
-        "real hidden units, narrower": REAL_UNITS_NARROWER,
-        "real weights and hidden units, wider": REAL_UNITS_WIDER,
+        "real weights and units": REAL_UNITS,
+        "real weights and units, norm after": REAL_UNITS | AFTER,
+        "real weights and units, norm after, eight heads": REAL_UNITS | AFTER | EIGHT,
+        "real weights and units, norm after, eight heads, own vectors": REAL_UNITS
+        | AFTER
+        | EIGHT
+        | UNTIED,
     },
     "complex-order": {
         "positions running through the text": {"wave_positions": "running"},
@@ -94,13 +97,11 @@ CHOICES: dict[str, dict[str, dict[str, Any]]] = {
         "almost still waves with phases": STILL,
         "almost still waves with phases, read out by magnitude": STILL | {"readout": "magnitude"},
         "almost still waves with phases, real weights, wider": STILL | WIDER,
-        "almost still waves with phases, real weights and hidden units, wider": STILL
-        | REAL_UNITS_WIDER,
-        "positions within words": WORDS,
-        "positions within words, initial phases, real weights and hidden units, wider": WORDS
-        | {"phase": True}
-        | REAL_UNITS_WIDER,
         "no relative terms": {"position": "none"},
+        "positions within words, phases, real weights and units": WORDS,
+        "the same, norm after": WORDS | AFTER,
+        "the same, norm after, eight heads": WORDS | AFTER | EIGHT,
+        "the same, norm after, eight heads, own vectors": WORDS | AFTER | EIGHT | UNTIED,
     },
 }
 """What each changes of its row: as many for every row."""
