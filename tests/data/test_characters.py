@@ -95,6 +95,19 @@ def test_bytes_come_back_as_the_characters_they_make(words):
     assert len(alphabet) == 256 == len(alphabet.names)
 
 
+def test_words_are_made_of_letters_and_digits():
+    alphabet = Alphabet.of(text_of("x2 ß,-\n", "text"), "char")
+    letters = [
+        c for c, known in zip(alphabet.characters, alphabet.letters[1:], strict=True) if known
+    ]
+    assert letters == ["2", "x", "ß"] and alphabet.letters[0]
+    of_bytes = Alphabet("byte").letters
+    assert of_bytes[ord("a")] and of_bytes[0xC3] and not of_bytes[ord(" ")]
+    text = text_of("in a cellar, 1 2", "text")
+    found = [Alphabet("byte").letters_before(text, place, 4) for place in range(len(text) + 1)]
+    assert found == [0, 1, 2, 0, 1, 0, 1, 2, 3, 4, 4, 4, 0, 0, 1, 0, 1]
+
+
 @pytest.mark.parametrize(
     "told", [{}, [], {"unit": "word", "characters": "a"}, {"characters": "aa"}]
 )

@@ -100,3 +100,30 @@ def test_an_empty_batch_passes(share):
 
 def test_repr_names_widths_field_and_sharing():
     assert "3, 4, field='complex', share='tied'" in repr(Linear(3, 4, share="tied"))
+
+
+@for_each_share
+@for_each_dtype
+def test_real_hidden_units_hear_a_real_part_and_answer_with_complex_numbers(
+    oracle, tolerance, share, dtype
+):
+    layer = oracle.randomise(FeedForward(4, 6, share=share, hidden="real")).to(dtype)
+    z = torch.randn(2, 3, 8, dtype=dtype)
+    ears, mouths = (m.weight.a.double() for m in (layer.widen, layer.narrow))
+    w = torch.complex(ears[:, :4], -ears[:, 4:])
+    v = torch.complex(mouths[:4], mouths[4:])
+    heard = torch.einsum("hd,...d->...h", w, oracle.native(z)).real + layer.widen.bias()
+    answer = torch.einsum("dh,...h->...d", v, F.relu(heard).to(v.dtype))
+    expected = answer + oracle.native(layer.narrow.bias())
+    assert_close(oracle.native(layer(z)), expected, **tolerance[dtype])
+
+
+def test_real_hidden_units_cost_as_many_weights_and_go_between_complex_numbers_only():
+    free, real = FeedForward(4, 6), FeedForward(4, 6, hidden="real")
+    weights = [sum(p.numel() for p in m.parameters() if p.dim() == 2) for m in (free, real)]
+    assert weights[0] == weights[1] == 2 * 2 * 4 * 6
+    assert FeedForward(4, 6, field="real", hidden="real")(torch.randn(3, 4)).shape == (3, 4)
+    with pytest.raises(ValueError, match="hidden='complex' goes with field='complex'"):
+        FeedForward(4, 6, field="real", hidden="complex")
+    with pytest.raises(ValueError, match="field must be 'real' or 'complex', got 'imaginary'"):
+        FeedForward(4, 6, hidden="imaginary")

@@ -12,7 +12,7 @@ from wordwave.data.corpora import load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.xl_config import XLConfig
-from wordwave.tasks.bits import bits_of
+from wordwave.tasks.bits import bits_of, counted_before
 from wordwave.tasks.language_model import evaluate_language_model, prepare
 from wordwave.tasks.lm_config import LmConfig, LmDataSettings, LmTrainingSettings
 from wordwave.tasks.prepared import train
@@ -162,6 +162,19 @@ def test_the_loss_is_that_of_one_long_text_and_memory_ends_with_the_epoch(oracle
     assert sum(n for _, n, _ in losses) == 400 and task.n_read == 400
     again, _, _ = task.loss(writer.model, batches[0], lambda _: None)
     assert again.item() == pytest.approx(losses[0][0].item()) and task.n_read == 10
+
+
+def test_streams_count_within_words_wherever_they_begin(oracle):
+    text = text_of(WORDS * 9, "text")
+    writer = a_writer(oracle, replace(KINDS["waves"], memory_length=1000), WORDS)
+    of_model = writer.config.model
+    for starts in ([0, 1], [3, 4], [7, 200]):
+        told = counted_before(text, torch.tensor(starts), writer.alphabet, of_model)
+        ids = [writer.alphabet.ids(text.symbols[:start]) for start in starts]
+        read = [int(writer.model.counted(torch.from_numpy(i)[None])) if len(i) else 0 for i in ids]
+        assert told.flatten().tolist() == read
+    capped = replace(of_model, wave_period=2)
+    assert counted_before(text, torch.tensor([8]), writer.alphabet, capped).tolist() == [[2]]
 
 
 @pytest.mark.parametrize("stop_after", [1, 6, 13])
