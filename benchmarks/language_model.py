@@ -25,10 +25,15 @@ N_READ, WRITTEN = 100_000, 512
 
 
 def steps(precision: Precision) -> list[Contender]:
-    """Training steps of the small rows of Table 6, which have as many parameters; waves first."""
+    """Training steps of small rows of Table 6, which have as many parameters; waves first."""
     rows = row_configs("small")
-    names = {"complex-order": "complex-order", "real": "transformer-xl"}
-    names |= {"real + rope": "transformer-xl + rope", "complex-vanilla": "complex-vanilla"}
+    names = {
+        "complex-order": "complex-order",
+        "real": "transformer-xl",
+        "real + rope": "transformer-xl + rope",
+        "real + tpe": "transformer-xl + tpe",
+        "complex-vanilla": "complex-vanilla",
+    }
     return [_step(name, rows[row], precision) for name, row in names.items()]
 
 

@@ -113,11 +113,16 @@ def test_every_row_of_table6_has_as_many_choices():
     from pathlib import Path
 
     from wordwave.experiments.long.choices import first_of
-    from wordwave.experiments.long.table6_choices import Table6Choices
+    from wordwave.experiments.long.table6 import ROWS
+    from wordwave.experiments.long.table6_choices import CHOICES, FIRST, SIZES, Table6Choices
 
     configs = Table6Choices(Path("unused"), seeds=1).configs()
     rows = [first_of(row) for row in configs]
     assert len({rows.count(row) for row in rows}) == 1
+    assert {row.partition(":")[0] for row in rows} == set(ROWS) - {"transformer-xl + tpe"}
+    for row, choices in CHOICES.items():
+        pinned = FIRST | SIZES[row]
+        assert all(name in pinned for changes in choices.values() for name in changes)
     assert len({str(config) for config in configs.values()}) == len(configs)
 
 

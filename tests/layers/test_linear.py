@@ -125,5 +125,5 @@ def test_real_hidden_units_cost_as_many_weights_and_go_between_complex_numbers_o
     assert FeedForward(4, 6, field="real", hidden="real")(torch.randn(3, 4)).shape == (3, 4)
     with pytest.raises(ValueError, match="hidden='complex' goes with field='complex'"):
         FeedForward(4, 6, field="real", hidden="complex")
-    with pytest.raises(ValueError, match="field must be 'real' or 'complex', got 'imaginary'"):
+    with pytest.raises(ValueError, match="hidden must be 'real' or 'complex', got 'imaginary'"):
         FeedForward(4, 6, hidden="imaginary")

@@ -305,6 +305,22 @@ def test_wrong_settings_are_refused(wrong, message):
         replace(XLConfig(), **wrong)
 
 
+def test_positions_that_nobody_looks_at_may_be_what_they_were():
+    assert XLConfig(embedding="none", wave_positions="segment").counts is None
+
+
+@pytest.mark.parametrize("kind", ["word", "segment", "running"])
+def test_reading_nothing_changes_nothing(oracle, kind):
+    model = built(oracle, replace(WAVES, wave_positions=kind))
+    ids = torch.randint(V, (2, 6))
+    whole, _ = model.read(ids)
+    _, past = model.read(ids[:, :3])
+    _, past = model.read(ids[:, :0], past)
+    torch.testing.assert_close(model.read(ids[:, 3:], past)[0], whole[:, 3:])
+    with pytest.raises(ValueError, match=r"ids must be in \[0, 11\), got 11"):
+        model.read(torch.tensor([[11]]))
+
+
 def test_rope_is_for_real_numbers():
     with pytest.raises(ValueError, match="position='rope' goes with field='real'"):
         BackwardAttention(8, 2, field="complex", position="rope")

@@ -78,7 +78,7 @@ class Table5Options(LongOptions):
 
 @dataclass(frozen=True)
 class Table6Options(LongOptions):
-    """Language models: Transformer-XL, real, with RoPE, and complex, in bits per character.
+    """Language models: Transformer-XL over real and complex numbers, in bits per character.
 
     All rows have as many parameters; once as many updates, once as much time. The valid part
     selects, the test part is scored once. Stop it whenever you like: the same command goes on.
@@ -93,8 +93,8 @@ class Table6Options(LongOptions):
     seeds: int = 2
     """Repetitions, with seeds 0, 1, …"""
     choices: bool = False
-    """Instead of the table, what the paper leaves open of complex-order, and other learning rates
-    for all rows: short trainings, each with something changed, judged by the valid part alone."""
+    """Instead of the table, what the paper leaves open: short trainings, as many for each row, each
+    with something changed, judged by the valid part alone."""
 
 
 def table5(args: list[str], prog: str) -> None:

@@ -12,6 +12,7 @@ import gzip
 import lzma
 import shutil
 import tempfile
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -124,13 +125,14 @@ class Alphabet:
         self.unit: Unit = unit
         self.characters = characters
         self.letters: NDArray[np.bool_]
-        """Which numbers words are made of: letters and digits, what is unknown, and bytes that are
-        not ASCII. Shape: (V,)"""
+        """Which numbers words are made of: letters, marks on them and digits, what is unknown, and
+        bytes that are not ASCII. Shape: (V,)"""
         if unit == "byte":
             self._number = np.arange(256)
             self.letters = np.array([i > 127 or chr(i).isalnum() for i in range(256)])
         else:
-            self.letters = np.array([True, *(c.isalnum() for c in characters)])
+            kinds = map(unicodedata.category, characters)
+            self.letters = np.array([True, *(kind[0] in "LMN" for kind in kinds)])
             points = np.array([ord(c) for c in characters], np.int64)
             self._number = np.full(max(int(points.max(initial=0)) + 2, 257), UNKNOWN_ID, np.int64)
             self._number[points] = np.arange(1, len(points) + 1)
@@ -149,7 +151,7 @@ class Alphabet:
         return 256 if self.unit == "byte" else len(self.characters) + 1
 
     def letters_before(self, text: Text, place: int, limit: int) -> int:
-        """Characters of the word that a place of the text stands in or after, up to a limit."""
+        """Letters right before a place of the text, up to a limit."""
         before = self.letters[self.ids(text.symbols[max(place - limit, 0) : place])]
         others = np.flatnonzero(~before)
         return len(before) - 1 - int(others[-1]) if len(others) else len(before)

@@ -15,7 +15,6 @@ from wordwave.layers.weight import (
     Weight,
     check_at_least_one,
     check_dropout,
-    check_field,
     check_width,
     n_parts,
 )
@@ -61,9 +60,9 @@ class FeedForward(nn.Module):
     Args:
         dim, hidden_dim: widths outside and inside.
         hidden: the field of the units inside, by default the same as outside. Real units between
-            complex vectors hear Re(w·z) and answer with complex vectors. As w and its answer are
-            free, that is a real layer on `[real | imag]`: as many weights as complex units need,
-            and half their multiplications.
+            complex vectors hear Re(w·z) and answer with complex vectors. As w and the answer are
+            free, whatever `share` says, that is a real layer on `[real | imag]`: as many weights as
+            for free complex units, and half the multiplications.
         activation: an elementwise function, so that each part is activated by itself.
         dropout: share of hidden units dropped in training.
     """
@@ -82,7 +81,8 @@ class FeedForward(nn.Module):
         super().__init__()
         check_at_least_one(dim=dim, hidden_dim=hidden_dim)
         check_dropout("dropout", dropout)
-        check_field(hidden or field)
+        if hidden not in (None, "real", "complex"):
+            raise ValueError(f"hidden must be 'real' or 'complex', got {hidden!r}")
         if hidden == "real" and field == "complex":
             dim, field, share = n_parts(field) * dim, "real", "none"
         elif hidden == "complex" and field == "real":

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave.embedding.inputs import check_ids
 from wordwave.models.xl_config import XLConfig
 
 
@@ -34,29 +35,30 @@ class Places(nn.Module):
             raise ValueError(f"positions within words need letters {(vocab_size,)}, got {got}")
         self.register_buffer("letters", letters, persistent=False)
 
-    def positions(self, ids: Tensor, n_read: Tensor | int) -> Tensor:
-        """Of characters in the text, or in their words, from 1. Shape: (B, L) -> (L,) or (B, L)"""
+    def forward(self, ids: Tensor, n_read: Tensor | int) -> tuple[Tensor | None, Tensor | int]:
+        """Positions for the embedding, and what `n_read` is for the text that follows.
+
+        There are none where the embedding does not look, or is to count 1, 2, … by itself, which
+        tells it that angles are small. Within words, letters right before are what was read.
+
+        Shape: ids (B, L), n_read (B, 1) or a number for all -> (L,) or (B, L), and as n_read
+        """
         if self.letters is not None:
-            return places_in_words(self.letters[ids], n_read)
-        return torch.arange(1, ids.shape[1] + 1, device=ids.device) + n_read
+            return self._in_words(ids, n_read)
+        length, after = ids.shape[1], n_read + ids.shape[1]
+        from_start = isinstance(n_read, int) and n_read % self.highest == 0
+        if self.counts is None or (from_start and length <= self.highest):
+            return None, after
+        running = torch.arange(length, device=ids.device) + n_read
+        return running % self.highest + 1, after
 
-    def of_embedding(self, ids: Tensor, n_read: Tensor | int) -> Tensor | None:
-        """What the embedding is told: none where it does not look, or shall count 1, 2, … by
-        itself, which tells it that angles are small. Shape: (B, L) -> (L,) or (B, L)"""
-        if self.counts is None:
-            return None
-        if self.counts == "word":
-            return self.positions(ids, n_read).clamp(max=self.highest)
-        if isinstance(n_read, int) and n_read % self.highest == 0 and ids.shape[1] <= self.highest:
-            return None
-        return (self.positions(ids, n_read) - 1) % self.highest + 1
-
-    def counted(self, ids: Tensor, n_read: Tensor | int) -> Tensor | int:
-        """What `n_read` is for the text that follows. Shape: (B, L) -> (B, 1), or one for all"""
-        if self.letters is None:
-            return n_read + ids.shape[1]
-        letters = self.letters[ids[:, -1:]]
-        return torch.where(letters, self.positions(ids, n_read)[:, -1:], 0)
+    def _in_words(self, ids: Tensor, n_read: Tensor | int) -> tuple[Tensor, Tensor | int]:
+        assert self.letters is not None
+        check_ids(ids, len(self.letters))
+        letters = self.letters[ids]
+        places = places_in_words(letters, n_read)
+        after = torch.where(letters[:, -1:], places[:, -1:], 0) if ids.shape[1] else n_read
+        return places.clamp(max=self.highest), after
 
 
 def places_in_words(letters: Tensor, n_before: Tensor | int) -> Tensor:

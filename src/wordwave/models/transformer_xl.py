@@ -141,10 +141,11 @@ class TransformerXL(nn.Module):
             n_read: what `counted` says of the text before; (B, 1) or a number.
             returns: logits (B, L, V) and states to remember, (n_layers, B, ≤ memory_length, W).
         """
-        positions = self.places.positions(ids, n_read)
+        positions = self._positions(ids, n_read)
         n_past = 0 if states is None else states.shape[2]
         before = torch.arange(1 - n_past, 1, device=ids.device) + n_read
-        x = self._embedded(ids, n_read)
+        places, _ = self.places(ids, n_read)
+        x = self._embedded(ids, places)
         kept = []
         for i, layer in enumerate(self.layers):
             past = states[i] if states is not None and n_past else None
@@ -181,8 +182,9 @@ class TransformerXL(nn.Module):
         if distances[0] is None or distances[0].shape[1] < n_keys:
             reach = min(2 * n_keys, window + ids.shape[1])  # doubled, to be worked out seldom
             distances = tuple(layer.attention.distances(reach) for layer in self.layers)  # type: ignore[union-attr, operator]
-        positions = self.places.positions(ids, n_read)
-        x = self._embedded(ids, n_read)
+        positions = self._positions(ids, n_read)
+        places, n_after = self.places(ids, n_read)
+        x = self._embedded(ids, places)
         kept = []
         for layer, memory, far in zip(self.layers, memories, distances, strict=True):
             x, known = layer(x, memory, positions, window=window, distances=far)
@@ -194,7 +196,7 @@ class TransformerXL(nn.Module):
                     known.positions[..., start:],
                 )
             )
-        return self._predicted(x), Reading(tuple(kept), distances, self.counted(ids, n_read))
+        return self._predicted(x), Reading(tuple(kept), distances, n_after)
 
     def counted(self, ids: Tensor, n_read: Tensor | int = 0) -> Tensor | int:
         """How many characters were read after some more; where positions count within words, only
@@ -202,11 +204,14 @@ class TransformerXL(nn.Module):
 
         Shape: (B, L) -> (B, 1), or a number for all
         """
-        return self.places.counted(ids, n_read)
+        return self.places(ids, n_read)[1]
 
-    def _embedded(self, ids: Tensor, n_read: Tensor | int) -> Tensor:
-        x = self.embedding(ids, self.places.of_embedding(ids, n_read))
-        return self.dropout(self.config.dim**0.5 * x)
+    def _positions(self, ids: Tensor, n_read: Tensor | int) -> Tensor:
+        """For attention, where only RoPE looks at them. Shape: (L,) or (B, L), from 1"""
+        return torch.arange(1, ids.shape[1] + 1, device=ids.device) + n_read
+
+    def _embedded(self, ids: Tensor, places: Tensor | None) -> Tensor:
+        return self.dropout(self.config.dim**0.5 * self.embedding(ids, places))
 
     def _predicted(self, x: Tensor) -> Tensor:
         """Shape: (B, L, W) -> (B, L, V)"""

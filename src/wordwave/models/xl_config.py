@@ -43,8 +43,8 @@ class XLConfig:
     """complex-order and tpe: a character's position counts within its word (a run of letters and
     digits), or within the segment, or on through the text."""
     wave_period: int = 4096
-    """The highest position: longer words stay there, running positions start again. Waves must meet
-    in training every position that they will be read at."""
+    """The highest position, but for those within segments: longer words stay there, running ones
+    start again. Waves must meet in training every position that they will be read at."""
     tied: bool = True
     """Predict with the vectors of the embedding; of waves with the amplitudes."""
     segment_length: int = 64
@@ -88,8 +88,11 @@ class XLConfig:
             raise ValueError(f"position 'rope' goes with embedding 'none', got {self.embedding!r}")
         if self.position == "rope" and self.dim // self.n_heads % 2:
             raise ValueError(f"rope needs an even width per head, got {self.dim // self.n_heads}")
-        if self.position == "relative" and is_real and self.dim % 2:
-            raise ValueError(f"relative positions need an even dim, got {self.dim}")
+        has_sinusoids = (is_real and self.position == "relative") or self.embedding == "tpe"
+        if has_sinusoids and self.dim % 2:
+            raise ValueError(f"relative positions and tpe need an even dim, got {self.dim}")
+        if self.counts is None and self.wave_positions == "running":
+            raise ValueError(f"wave_positions 'running' has no meaning for {self.embedding!r}")
         of_complex: dict[str, object] = {
             "share": "none",
             "hidden_units": "complex",
@@ -99,8 +102,6 @@ class XLConfig:
         idle: dict[str, object] = of_complex if is_real else {}
         if self.embedding != "complex-order":
             idle = idle | {"freeze_frequency": False}
-        if not self.counts:
-            idle = idle | {"wave_positions": "word"}
         for name, usual in idle.items():
             if getattr(self, name) != usual:
                 raise ValueError(

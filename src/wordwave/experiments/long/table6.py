@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wordwave.experiments.long.long_table import LongCell, LongTable
-from wordwave.models.xl_config import XLConfig
 from wordwave.recipes import read_recipe
 from wordwave.tasks.lm_config import LmConfig
 
 if TYPE_CHECKING:
-    from wordwave.data.characters import Text
     from wordwave.data.corpora import TextParts
     from wordwave.experiments.store import Record
     from wordwave.training.loop import Training
@@ -52,14 +50,7 @@ def row_configs(size: Size = "small") -> dict[str, LmConfig]:
         "transformer-xl + tpe": replace(
             real, model=replace(real.model, embedding="tpe", wave_positions=counts)
         ),
-        "complex-vanilla": replace(
-            waves,
-            model=replace(
-                waves.model,
-                embedding="complex-vanilla",
-                wave_positions=XLConfig.wave_positions,  # it has none
-            ),
-        ),
+        "complex-vanilla": replace(waves, model=replace(waves.model, embedding="complex-vanilla")),
         "complex-order": waves,
     }
 
@@ -145,7 +136,7 @@ class Table6(LongTable):
         result = finished(folder) or train(
             replace(prepare(cell.config, parts), scored=self.scored), folder
         )
-        result = _with_best_memory(result, parts, cell.config, folder)
+        result = _with_best_memory(result, parts, self.scored, cell.config, folder)
         journal = read_journal(folder / "metrics.jsonl")
         curve = [
             {"step": r["step"], "seconds": r["seconds"], "bpc": -r["dev_minus_bpc"]}
@@ -165,10 +156,12 @@ class Table6(LongTable):
         )
 
 
-def _with_best_memory(result: Record, parts: TextParts, config: LmConfig, folder: Path) -> Record:
+def _with_best_memory(
+    result: Record, parts: TextParts, scored: tuple[str, ...], config: LmConfig, folder: Path
+) -> Record:
     """The figures with the memory that valid prefers: as long as in training, or as configured.
 
-    A longer one helps relative positions, but shows waves more segments than they have seen.
+    A longer one tells more, but of distances that training has not seen.
     """
     from wordwave.tasks.language_model import head
     from wordwave.tasks.writer import Writer
@@ -179,11 +172,12 @@ def _with_best_memory(result: Record, parts: TextParts, config: LmConfig, folder
         return found
     writer = Writer.load(folder)
 
-    def bits(text: Text) -> float:
-        scored = head(text, config.data.score_on)
-        return writer.bits(scored, memory_length=trained).per_character
+    def bits(part: str) -> float:
+        text = head(getattr(parts, part), config.data.score_on)
+        return writer.bits(text, memory_length=trained).per_character
 
-    valid = bits(parts.valid)
+    valid = bits("valid")
     if valid >= result["valid_bpc"]:
         return found
-    return {**found, "memory": trained, "valid_bpc": valid, "test_bpc": bits(parts.test)}
+    figures = {f"{part}_bpc": bits(part) for part in scored if part != "valid"}
+    return {**found, "memory": trained, "valid_bpc": valid, **figures}

@@ -1,4 +1,4 @@
-"""What the paper leaves open of Transformer-XL, searched for every row with as many trainings."""
+"""What the paper leaves open of Transformer-XL, searched for each row with as many trainings."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ FIRST: dict[str, Any] = {
     "phase": False,
     "frequency_init": "sinusoidal",
     "frequency_range": None,
+    "share_frequency": None,
+    "readout": "concat",
+    "score": "real",
 }
 """What all rows have at first; waves are idle in all but complex-order."""
 COMPLEX: dict[str, Any] = {
@@ -38,7 +41,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "transformer-xl": {"dim": 128, "feed_forward_dim": 512},
     "transformer-xl + rope": {"dim": 128, "feed_forward_dim": 576},
     "complex-vanilla": COMPLEX,
-    "complex-order": COMPLEX | {"wave_positions": "segment"},
+    "complex-order": COMPLEX | {"position": "relative", "wave_positions": "segment"},
 }
 """What the layers of each row are at first; all sizes here have as many parameters."""
 STILL: dict[str, Any] = {
@@ -52,6 +55,7 @@ WIDER: dict[str, Any] = {"share": "real", "dim": 124, "feed_forward_dim": 504}
 REAL_UNITS: dict[str, Any] = WIDER | {"hidden_units": "real", "dim": 104, "feed_forward_dim": 364}
 """Such weights in attention, and real units in feed-forward layers."""
 WORDS: dict[str, Any] = REAL_UNITS | {"wave_positions": "word", "phase": True}
+"""Waves that count within words, with phases, over the same layers."""
 AFTER: dict[str, Any] = {"norm_first": False}
 EIGHT: dict[str, Any] = {"n_heads": 8}
 UNTIED: dict[str, Any] = {"tied": False}
@@ -102,13 +106,19 @@ CHOICES: dict[str, dict[str, dict[str, Any]]] = {
         "almost still waves with phases, read out by magnitude": STILL | {"readout": "magnitude"},
         "almost still waves with phases, real weights, wider": STILL | WIDER,
         "no relative terms": {"position": "none"},
-        "positions within words, phases, real weights and units": WORDS,
-        "the same, norm after": WORDS | AFTER,
-        "the same, norm after, eight heads": WORDS | AFTER | EIGHT,
-        "the same, norm after, eight heads, own vectors": WORDS | AFTER | EIGHT | UNTIED,
+        **{
+            f"positions within words, phases, real weights and units{name}": WORDS | changes
+            for name, changes in {
+                "": {},
+                ", norm after": AFTER,
+                ", norm after, eight heads": AFTER | EIGHT,
+                ", norm after, eight heads, own vectors": AFTER | EIGHT | UNTIED,
+            }.items()
+        },
     },
 }
-"""What each changes of its row: as many for every row."""
+"""What each changes of its row: as many for every row but transformer-xl + tpe, which shares the
+settings of transformer-xl."""
 
 
 @dataclass(frozen=True)
@@ -145,5 +155,5 @@ class Table6Choices(Choices, Table6):
         return [
             f"{steps:,} steps each on {self.data}, bits per character on {n:,} characters of the "
             "valid part, with the memory of training. Each choice changes its row as it was at "
-            "first; the best one of complex-order is what lm-small-complex has."
+            "first; the best of a row is what it has in Table 6."
         ]

@@ -36,9 +36,9 @@ def table6_grid(table: Table6) -> Grid:
             "of the test part, with the memory that valid preferred; ±: standard deviation over "
             "seeds. Core minutes: steps times the CPU seconds of a step, all rows measured in "
             "turns.",
-            "The complex rows have the weights, and complex-order the waves, that were best of ten "
-            "choices for complex-order at 1,000 steps, by the valid part; every row had three "
-            "learning rates to choose from.",
+            "Of the size small each row has the settings that were best for it of as many short "
+            "trainings, by the valid part (--choices); transformer-xl + tpe has those of "
+            "transformer-xl, and the positions of complex-order.",
             "The paper's figures are of its full size on the official test part and compare with "
             "ours only in their order.",
         ]
