@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from wordwave.experiments.long.choices import changed
 from wordwave.experiments.long.long_table import LongCell, LongTable
 from wordwave.recipes import read_recipe
 from wordwave.tasks.lm_config import LmConfig
@@ -34,6 +35,11 @@ RECIPES = {
     "paper": ("lm-paper", "lm-paper-complex", 2304),
 }
 """Recipes of the real and the complex rows; the inner width RoPE has instead of relative terms."""
+CHOSEN: dict[str, dict[str, Any]] = {
+    "transformer-xl + rope": {},
+    "complex-vanilla": {},
+}
+"""Where small rows differ from their recipe: --choices found other settings best for them."""
 
 
 def row_configs(size: Size = "small") -> dict[str, LmConfig]:
@@ -41,7 +47,7 @@ def row_configs(size: Size = "small") -> dict[str, LmConfig]:
     real_name, complex_name, wider = RECIPES[size]
     real, waves = (read_recipe(name, LmConfig) for name in (real_name, complex_name))
     counts = waves.model.wave_positions
-    return {
+    rows = {
         "transformer-xl": real,
         "transformer-xl + rope": replace(
             real, model=replace(real.model, position="rope", feed_forward_dim=wider)
@@ -53,6 +59,8 @@ def row_configs(size: Size = "small") -> dict[str, LmConfig]:
         "complex-vanilla": replace(waves, model=replace(waves.model, embedding="complex-vanilla")),
         "complex-order": waves,
     }
+    chosen = CHOSEN if size == "small" else {}
+    return {row: changed(config, chosen.get(row, {})) for row, config in rows.items()}
 
 
 @dataclass(frozen=True)
