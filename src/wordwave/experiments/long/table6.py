@@ -36,7 +36,7 @@ RECIPES = {
 }
 """Recipes of the real and the complex rows; the inner width RoPE has instead of relative terms."""
 CHOSEN: dict[str, dict[str, Any]] = {
-    "transformer-xl + rope": {},
+    "transformer-xl + rope": {"tied": True},
     "complex-vanilla": {},
 }
 """Where small rows differ from their recipe: --choices found other settings best for them."""
