@@ -37,7 +37,7 @@ RECIPES = {
 """Recipes of the real and the complex rows; the inner width RoPE has instead of relative terms."""
 CHOSEN: dict[str, dict[str, Any]] = {
     "transformer-xl + rope": {"tied": True},
-    "complex-vanilla": {},
+    "complex-vanilla": {"n_heads": 8, "tied": False},
 }
 """Where small rows differ from their recipe: --choices found other settings best for them."""
 
