@@ -29,7 +29,7 @@ class XLConfig:
     attention_dropout: float = 0.0
     """Share of attention weights dropped."""
     norm_first: bool = True
-    """Normalise before each sub-layer, which trains sooner, and not after it, as published."""
+    """Normalise before each sub-layer, and not after it, as published."""
     share: Literal["none", "real", "tied"] = "none"
     """How the parts of complex weights are bound."""
     hidden_units: Literal["complex", "real"] = "complex"

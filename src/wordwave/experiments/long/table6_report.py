@@ -34,8 +34,8 @@ def table6_grid(table: Table6) -> Grid:
         notes = [
             f"Bits per character on {table.data}: {valid:,} characters of the valid and {test:,} "
             "of the test part, with the memory that valid preferred; ±: standard deviation over "
-            "seeds. Core minutes: steps times the CPU seconds of a step, all rows measured in "
-            "turns.",
+            "seeds. Core minutes: steps times the CPU seconds of a step, measured in turns where "
+            "rows were timed together.",
             "Of the size small each row has the settings that were best for it of as many short "
             "trainings, by the valid part (--choices); transformer-xl + tpe has those of "
             "transformer-xl, and the positions of complex-order.",
