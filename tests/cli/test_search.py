@@ -72,12 +72,18 @@ def test_the_test_file_is_not_opened(table, tmp_path):
         load_without_test(ClassifyConfig(data=DataSettings("trec", test="nowhere.csv")))
 
 
+def hears_ctrl_c():
+    """What is started in the background, as these tests may be, is born deaf to it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_stop_ends_the_workers_keeps_trials_and_says_how_to_go_on(table, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "wordwave", "search", *words(table, out)]
     running = subprocess.Popen(
         [*command, "--trials", "1000", "--jobs", "1"],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=hears_ctrl_c,
     )  # fmt: skip
     deadline, journal = time.monotonic() + 120, out / "study.journal"
     while running.poll() is None and time.monotonic() < deadline:
