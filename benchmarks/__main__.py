@@ -37,6 +37,7 @@ def arguments() -> argparse.Namespace:
     if options.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {options.rounds}")
     options.sizes = TINY if options.tiny else Sizes()
+    options.rounds = 1 if options.tiny else options.rounds
     options.rows = [row for row in rows(options.sizes) if row.name.startswith(options.only)]
     if not options.rows:
         names = ", ".join(dict.fromkeys(row.name for row in rows(options.sizes)))

@@ -4,8 +4,10 @@ import json
 
 import pytest
 import torch
+from rich.console import Console
 
 from wordwave.cli.evaluate_lm import evaluate_lm
+from wordwave.cli.train_lm import show_result
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.recipes import FOLDER, read_recipe
@@ -126,3 +128,14 @@ def test_every_recipe_is_a_config_of_the_size_it_says(name):
     n = count_parameters(TransformerXL(config.model, 28, letters))
     told = (FOLDER / f"{name}.yaml").read_text()
     assert f"{n:,} parameters" in told or (f"{n / 1e6:.1f} million" in " ".join(told.split()))
+
+
+@pytest.mark.parametrize("parts", [("valid", "test"), ("valid",)])
+def test_a_finished_run_tells_what_it_was_scored_on(parts, tmp_path, capsys):
+    figures = {"best_step": 3, "parameters": 7, "characters_per_second": 9.0}
+    figures |= {f"{part}_bpc": 1.5 for part in parts}
+    figures |= {f"{part}_characters": 1000 for part in parts}
+    show_result(figures, tmp_path, Console())
+    told = capsys.readouterr().out
+    assert ("test 1.5000 bits" in told) == ("test" in parts)
+    assert told.startswith("valid 1.5000") and "1,000 characters; weights of step 3" in told

@@ -55,10 +55,11 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     from wordwave.data.characters import UNIT_NAMES
 
     unit = UNIT_NAMES[result.get("unit", "char")]
+    scored = [part for part in ("valid", "test") if f"{part}_bpc" in result]
+    bits = ", ".join(f"{part} {result[f'{part}_bpc']:.4f}" for part in scored)
+    lengths = " and ".join(f"{result[f'{part}_characters']:,}" for part in scored)
     lines = [
-        f"valid {result['valid_bpc']:.4f}, test {result['test_bpc']:.4f} bits per {unit} "
-        f"({result['valid_characters']:,} and {result['test_characters']:,} {unit}s; "
-        f"weights of step {result['best_step']:,})",
+        f"{bits} bits per {unit} ({lengths} {unit}s; weights of step {result['best_step']:,})",
         f"{result['parameters']:,} parameters, "
         f"{result['characters_per_second']:,.0f} {unit}s/s in training",
         f"Written: {folder}",

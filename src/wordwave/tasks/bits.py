@@ -42,8 +42,9 @@ def bits_of(
     """Score a whole text, each character after `memory_length` others and itself in sight.
 
     The text is read at `batch_size` places at once. In a layer a character sees M others, through n
-    layers n·M; so each place but the first starts n·M characters early, which do not count, and
-    every character is predicted from just what it would be predicted from in one go.
+    layers n·M; so each place but the first starts n·M characters early, which do not count, where
+    positions count on from the text before; every character is predicted from just what it would
+    be predicted from in one go.
 
     Args:
         memory_length: the model's `evaluation_memory` if None.

@@ -52,7 +52,12 @@ STILL: dict[str, Any] = {
 """Waves that hardly turn within a segment: what a character says is told by amplitude and phase."""
 WIDER: dict[str, Any] = {"share": "real", "dim": 124, "feed_forward_dim": 504}
 """Real weights that act on both parts of complex numbers, and so may be more."""
-REAL_UNITS: dict[str, Any] = WIDER | {"hidden_units": "real", "dim": 104, "feed_forward_dim": 364}
+REAL_UNITS: dict[str, Any] = {
+    "share": "real",
+    "hidden_units": "real",
+    "dim": 104,
+    "feed_forward_dim": 364,
+}
 """Such weights in attention, and real units in feed-forward layers."""
 WORDS: dict[str, Any] = REAL_UNITS | {"wave_positions": "word", "phase": True}
 """Waves that count within words, with phases, over the same layers."""
@@ -62,7 +67,7 @@ UNTIED: dict[str, Any] = {"tied": False}
 RATES: dict[str, dict[str, Any]] = {
     f"rate {rate}": {"learning_rate": rate} for rate in (0.000625, 0.0025)
 }
-"""Of all rows, besides their own."""
+"""Of all rows, besides what they have at first."""
 COMMON: dict[str, dict[str, Any]] = {
     "two heads": {"n_heads": 2},
     "eight heads": EIGHT,
