@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.measure import median_times, n_calls, settle
-from benchmarks.record import EMULATED, Record, compare, has_native_bf16, surroundings, write
+from benchmarks.record import EMULATED, Record, compare, surroundings, write
 from benchmarks.rows import Row, Sizes, rows
 from benchmarks.show import shown
+from wordwave.training.precision import has_native_bf16
 
 RECORDS = Path(__file__).parents[1] / "results" / "bench.jsonl"
 TINY = Sizes(B=4, L=6, D=16, V=50)
@@ -27,7 +28,7 @@ def arguments() -> argparse.Namespace:
         "--only",
         metavar="NAME",
         default="",
-        help="the rows whose name starts so; their records are added to the file",
+        help="only the rows whose name starts with this",
     )
     parser.add_argument("--output", type=Path, help=f"file of records, by default {RECORDS.name}")
     parser.add_argument(
@@ -77,7 +78,7 @@ def main() -> int:
             measured = measure(row, options.rounds, unjudged[row.precision], progress)
             records += [record | same for record in measured]
     if options.output:
-        write(records, options.output, replace=not options.only)
+        write(records, options.output)
     return 1 if shown(records) else 0
 
 

@@ -15,7 +15,7 @@ from wordwave.models.config import ModelConfig
 from wordwave.tasks.sentences import Labelled, SentenceTask
 from wordwave.text.sentences import Sentences
 from wordwave.training.loop import Training
-from wordwave.training.settings import TrainingSettings
+from wordwave.training.settings import Precision, TrainingSettings
 from wordwave.training.task import Step
 
 N_CLASSES, BATCH, LONGEST = 2, 50, 59
@@ -32,12 +32,15 @@ def sentences_like_mr(n_words: int, n: int = 4000) -> Labelled:
     return Labelled(Sentences(ids, lengths), torch.randint(0, N_CLASSES, (n,)))
 
 
-def ours(name: str, n_words: int, config: ModelConfig) -> Contender:
+def ours(name: str, n_words: int, config: ModelConfig, precision: Precision = "auto") -> Contender:
     """Steps of the training loop: row-sparse updates and batches of like lengths."""
     model = Classifier(config, n_words, N_CLASSES, sparse=True)
-    settings = TrainingSettings(epochs=1000, batch_size=BATCH, learning_rate=1e-3)
-    reports = Training(model, SentenceTask(sentences_like_mr(n_words)), settings).run()
-    return Contender(name, lambda: None, partial(_steps, reports))
+    settings = TrainingSettings(
+        epochs=1000, batch_size=BATCH, learning_rate=1e-3, precision=precision
+    )
+    training = Training(model, SentenceTask(sentences_like_mr(n_words)), settings)
+    ran_in = "bf16" if training.bf16 else "fp32"
+    return Contender(name, lambda: None, partial(_steps, training.run()), ran_in)
 
 
 def _steps(reports: Iterator[object]) -> None:
@@ -96,6 +99,21 @@ def pairs(dim: int) -> dict[str, tuple[ModelConfig, ModelConfig]]:
             transformer(dim=narrow, feed_forward_dim=2 * narrow),
             transformer(dim=256, feed_forward_dim=512, embedding="tpe"),
         ),
+    }
+
+
+def precisions(n_words: int, config: ModelConfig) -> list[Contender]:
+    """What `--precision auto` chooses on this machine, beside fp32."""
+    return [
+        ours("auto", n_words, config),
+        ours("fp32", n_words, config, precision="fp32"),
+    ]
+
+
+def precision_builders(n_words: int, dim: int) -> dict[str, Callable[[], list[Contender]]]:
+    """By encoder, complex-order each."""
+    return {
+        encoder: partial(precisions, n_words, waves) for encoder, (waves, _) in pairs(dim).items()
     }
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from wordwave.training.precision import has_native_bf16
+
 PEERS = ("complextorch", "complexPyTorch", "torchcvnn")
 FASTEST = "fastest"
 EMULATED = "no native bf16 on this CPU: emulated, not judged"
@@ -74,10 +76,6 @@ def compare(
     return records
 
 
-def has_native_bf16() -> bool:
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
 def surroundings() -> Record:
     """The part of a record that is the same for all rows of a run."""
     return {
@@ -99,9 +97,9 @@ def _cpu_name() -> str:
     return next(names, platform.processor())
 
 
-def write(records: Sequence[Record], path: Path, *, replace: bool) -> None:
-    """Add records to a file, or put them in the place of what it holds, all at once."""
-    old = "" if replace or not path.exists() else path.read_text()
+def write(records: Sequence[Record], path: Path) -> None:
+    """Append records to a file, all at once; what it holds stays, the newest of a row counts."""
+    old = path.read_text() if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.new")
     beside.write_text(old + "".join(f"{json.dumps(record)}\n" for record in records))

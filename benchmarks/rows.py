@@ -118,6 +118,8 @@ def _epoch_rows(sizes: Sizes) -> Iterator[Row]:
     dim = 300 if sizes.D > 100 else 2 * sizes.D
     for encoder, build in epochs.builders(sizes.V, dim).items():
         yield Row(f"epoch-{encoder}", build, bars[encoder])
+    for encoder, build in epochs.precision_builders(sizes.V, dim).items():
+        yield Row(f"precision-{encoder}", build, {"fp32": Bar(1.15, at_most=True)})
 
 
 def _translation_rows() -> Iterator[Row]:

@@ -58,7 +58,7 @@ class LmTrainingSettings(TrainingSettings):
     random_positions: int = 0
     """Of no use here: distances within a text are what they are."""
     precision: Precision = "auto"
-    """Numbers to multiply with; auto: bf16 where the processor has it, else fp32."""
+    """Matrix products in this format; auto: bf16 where the processor has it natively, else fp32."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -56,7 +56,7 @@ class TrainingSettings:
     penalty_start: float = 1 / 6
     """Share of the training after which the price rises from 0, evenly up to the end."""
     precision: Precision = "auto"
-    """Numbers to multiply with; auto: bf16 where the processor has it, else fp32."""
+    """Matrix products in this format; auto: bf16 where the processor has it natively, else fp32."""
     seed: int = 0
     """Same seed, same result."""
 
