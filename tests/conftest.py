@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
 
+from tolerance import rounding
+
 settings.register_profile(
     "wordwave",
     deadline=None,
@@ -107,8 +109,5 @@ def oracle():
 
 @pytest.fixture(scope="session")
 def tolerance():
-    """How close to a complex128 oracle a layer of each dtype must be."""
-    return {
-        torch.float32: {"rtol": 1e-4, "atol": 1e-5},
-        torch.float64: {"rtol": 1e-9, "atol": 1e-10},
-    }
+    """How close to a complex128 oracle a small layer of each dtype must be."""
+    return {dtype: rounding(terms=64, dtype=dtype) for dtype in (torch.float32, torch.float64)}
