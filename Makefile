@@ -1,19 +1,27 @@
 # Two commands do everything on a fresh machine with Python 3.11 and make:
 #   make demo    install, then run the main job on built-in data
-#   make test    install, then run every check and test
+#   make test    install, then run every check and test (ORDER=1 shuffles the tests by that seed)
+# make test-modes repeats the tests as other processors would run them (MODES="scalar order-1")
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-modes lint bench clean
 
 demo: $(VENV)/.installed-cli
 	$(BIN)/wordwave demo
 
+# Rounding differs between processors: the numerical tests run once more without a vector unit.
+NUMERICAL := tests/invariants tests/layers tests/embedding tests/models tests/test_complex.py
+
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(if $(ORDER),--random-order $(ORDER))
+	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 $(NUMERICAL)
+
+test-modes: $(VENV)/.installed-dev
+	$(BIN)/python tests/modes.py $(MODES)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
