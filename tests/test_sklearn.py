@@ -30,7 +30,7 @@ from wordwave.tasks.config import ClassifyConfig, TextSettings
 from wordwave.tasks.prepared import train
 from wordwave.training.settings import TrainingSettings
 
-SMALL = {"dim": 8, "hidden_dim": 8, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
+SMALL = {"dim": 8, "hidden_dim": 0, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
 SMALL |= {"dropout": 0.1, "word_dropout": 0.0}  # too few numbers to drop half of them
 
 
