@@ -47,6 +47,6 @@ def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, 
 
 
 def _safe(text: str, most: int = 16) -> str:
-    """Short, and without a dollar sign, which would begin a formula."""
-    text = text.strip()
+    """Short, and without control characters or a dollar sign, which would begin a formula."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text.strip())
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
