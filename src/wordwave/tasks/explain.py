@@ -20,7 +20,7 @@ from wordwave.text.sentences import Sentences
 from wordwave.text.vocabulary import UNKNOWN, UNKNOWN_ID
 
 IDS_AT_ONCE = 1 << 20
-ROUNDING = 1e-6
+ROUNDING = 1e-5
 """A smaller change of a probability is the rounding of sums in another order."""
 
 
