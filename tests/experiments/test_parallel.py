@@ -17,6 +17,8 @@ import pytest
 from wordwave.experiments.parallel import FailedCellsError, run_missing
 from wordwave.experiments.store import Store
 
+ENVIRONMENT = os.environ | {"PYTHONPATH": ":".join([str(Path(__file__).parents[2]), *sys.path])}
+
 
 def key_of(n):
     return {"n": n}
@@ -93,7 +95,7 @@ def grid(folder, n, seconds):
     return subprocess.Popen(
         [sys.executable, str(folder / "grid.py"), str(folder), str(n), str(seconds)],
         stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": ":".join([str(Path(__file__).parents[2]), *sys.path])},
+        env=ENVIRONMENT,
     )  # fmt: skip
 
 
@@ -168,6 +170,18 @@ def sockets():
     return found
 
 
+def on_cluster(script, package, folder, *words):
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    (folder / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, str(folder / "script.py"), str(folder), *map(str, words)],
+        capture_output=True, text=True, timeout=300, env=ENVIRONMENT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done
+
+
 LISTENS = """
 import sys
 from pathlib import Path
@@ -183,16 +197,37 @@ if __name__ == "__main__":
 """
 
 
+CLUSTER = """
+import sys
+from pathlib import Path
+from tests.experiments.test_parallel import Run, key_of
+from wordwave.experiments.parallel import run_missing
+from wordwave.experiments.store import Store
+if __name__ == "__main__":
+    folder, deaths = Path(sys.argv[1]), int(sys.argv[3])
+    store = Store(folder / "records.jsonl", ["n"])
+    run = Run(folder / "begun", deadly=2, deaths=deaths)
+    try:
+        list(run_missing(range(5), run, store, key=key_of, backend=sys.argv[2]))
+    except ValueError as problem:
+        print(problem)
+    print(sorted(record["n"] for record in store.records()))
+"""
+
+
+@pytest.mark.parametrize("deaths", [1, 9])
+@pytest.mark.parametrize(("backend", "package"), [("ray", "ray"), ("dask", "distributed")])
+def test_a_killed_worker_of_a_cluster_costs_at_most_its_cell(
+    backend, package, deaths, tmp_path, begun
+):
+    done = on_cluster(CLUSTER, package, tmp_path, backend, deaths)
+    said = done.stdout.splitlines()
+    assert said[-1] == ("[0, 1, 2, 3, 4]" if deaths == 1 else "[0, 1, 3, 4]")
+    assert ("could not be run, the others are kept; the first, 2" in done.stdout) == (deaths > 1)
+
+
 @pytest.mark.parametrize(("backend", "package"), [("ray", "ray"), ("dask", "distributed")])
 def test_a_cluster_that_is_started_here_listens_on_loopback_alone(backend, package, tmp_path):
-    if find_spec(package) is None:
-        pytest.skip(f"{package} is not installed")
-    (tmp_path / "listens.py").write_text(LISTENS)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "listens.py"), str(tmp_path), backend],
-        capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": ":".join([str(Path(__file__).parents[2]), *sys.path])},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = on_cluster(LISTENS, package, tmp_path, backend)
     heard = done.stdout.split()
     assert heard and all(address.endswith("127.0.0.1") for address in heard)

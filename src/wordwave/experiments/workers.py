@@ -29,6 +29,12 @@ class Failure:
     """Its process died, each time."""
 
 
+def lost(task: object) -> Failure:
+    """A task whose process died each time."""
+    why = f"its process was killed {TRIES} times (is memory short?)"
+    return Failure(str(task), why, is_lost=True)
+
+
 def attempt(run: Callable[[Task], Result], task: Task) -> Result | Failure:
     """What a task gives, or why it cannot be run."""
     try:
@@ -104,8 +110,7 @@ class Workers(Generic[Task, Result]):
                 if tries < TRIES:
                     self._begin(task, tries + 1)
                 else:
-                    why = f"its process was killed {TRIES} times (is memory short?)"
-                    ended.append((task, Failure(str(task), why, is_lost=True)))
+                    ended.append((task, lost(task)))
         return ended
 
     def _begin(self, task: Task, tries: int) -> None:
