@@ -445,8 +445,12 @@ def test_a_broken_result_is_named(cli, trained, tmp_path):
         (["--freeze-vectors"], ["freeze_vectors needs vectors"]),
         (["--tokeniser", "bpe", "--max-vocabulary", "9"], ["does not go with 'bpe'"]),
         (["--encoder", "lstm", "--state-dim", "0"], ["state_dim must be at least 1, got 0"]),
-        (["--dim", "4000000000000"], ["more than this machine can hold"]),
-        (["--hidden-dim", str(10**23)], ["more than this machine can"]),
+        (["--dim", "4000000000000"], ["dim must be at most 100000, got 4000000000000"]),
+        (["--hidden-dim", str(10**23)], ["hidden_dim must be at most 100000, got 1000"]),
+        (["--n-layers", "1000000", "--encoder", "lstm"], ["n_layers must be at most 1000"]),
+        (["--threads", "100000"], ["threads must be at most", "got 100000"]),
+        (["--epochs", "10000000000"], ["epochs must be at most 1000000, got 10000000000"]),
+        (["--save-every", "nan"], ["save_every must be at least 0, got nan"]),
     ],
 )
 def test_what_cannot_be_and_what_would_be_ignored_is_one_line(refused, words, said):

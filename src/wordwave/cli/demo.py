@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
+from wordwave.cli.options import parsed
+from wordwave.limits import THREADS, check_limits
 
 VERDICT = """\
 [bold]What this means.[/] Both sentences of a pair hold the same words. A sum of word vectors
@@ -33,10 +34,13 @@ class DemoOptions:
     jobs: int = 2
     """Cells at once, one thread each."""
 
+    def __post_init__(self) -> None:
+        check_limits(self, {"jobs": THREADS})
+
 
 def demo(args: list[str], prog: str) -> None:
     """`wordwave demo`"""
-    options = tyro.cli(DemoOptions, prog=prog, args=args)
+    options = parsed(DemoOptions, args, prog)
     from rich.console import Console
 
     from wordwave.cli.probe import ProbeOptions, run_probe

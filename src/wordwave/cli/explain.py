@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from wordwave.cli.options import parsed
+from wordwave.limits import check_limits
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -47,10 +50,14 @@ class ExplainOptions:
     seed: int = 0
     """Of the random orders."""
 
+    def __post_init__(self) -> None:
+        limits = {"shuffles": (0, 100_000), "most_moves": (0, 1_000_000), "seed": (0, 2**63 - 1)}
+        check_limits(self, limits)
+
 
 def explain(args: list[str], prog: str) -> None:
     """`wordwave explain`"""
-    options = tyro.cli(ExplainOptions, prog=prog, args=args)
+    options = parsed(ExplainOptions, args, prog)
     if options.text is not None and options.file is not None:
         raise ValueError(f"give a text or --file, got both {options.text!r} and '{options.file}'")
     if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)

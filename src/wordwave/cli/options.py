@@ -39,4 +39,4 @@ def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
 def _is_refusal(problem: ValueError) -> bool:
     """Whether it was a check of the settings themselves."""
     frames = [frame.f_code.co_name for frame, _ in walk_tb(problem.__traceback__)]
-    return frames[-1:] == ["__post_init__"]
+    return "__post_init__" in frames

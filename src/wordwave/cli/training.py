@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import tyro
 
 from wordwave.cli.options import AS_IT_IS, parsed
+from wordwave.limits import THREADS, check_limits
 from wordwave.plain import from_plain, read_yaml
 from wordwave.recipes import C, read_recipe
 
@@ -36,8 +37,7 @@ class RunOptions:
     """Threads of this process; more than one pays only for large models."""
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"threads must be at least 1, got {self.threads}")
+        check_limits(self, {"save_every": (0, float("inf")), "threads": THREADS})
 
 
 O = TypeVar("O", bound=RunOptions)  # noqa: E741

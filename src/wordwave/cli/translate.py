@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from wordwave.cli.options import parsed
+from wordwave.limits import THREADS, check_limits
 
 if TYPE_CHECKING:
     from wordwave.tasks.translator import Search, Translation, Translator
@@ -47,8 +48,7 @@ class TranslateOptions:
     """Threads of this process; more than one pays only for large models."""
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"threads must be at least 1, got {self.threads}")
+        check_limits(self, {"threads": THREADS})
 
 
 def translate(args: list[str], prog: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wordwave.limits import COUNT, check_limits
 from wordwave.models.xl_config import XLConfig
 from wordwave.training.settings import Precision, Schedule, TrainingSettings
 
@@ -25,8 +26,9 @@ class LmDataSettings:
     """Characters of the valid and the test part that the finished model is scored on; 0 for all."""
 
     def __post_init__(self) -> None:
+        check_limits(self, {"judge_on": COUNT, "score_on": COUNT})
         for name in ("judge_on", "score_on"):
-            if getattr(self, name) < 0 or getattr(self, name) == 1:
+            if getattr(self, name) == 1:
                 raise ValueError(f"{name} must be 0 or at least 2, got {getattr(self, name)}")
 
 
