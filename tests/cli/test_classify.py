@@ -314,3 +314,40 @@ def test_every_flag_is_explained(help_of, verb):
         text = " ".join([*same_line, *inner[i + 1 : end]])
         text = re.sub(r"\((default|required|repeatable)[^)]*\)", "", text)
         assert re.search(r"[a-z]{3}", text), inner[i]
+
+
+EMPTY = {
+    "a.txt": "yes\n\nno\n",
+    "a.csv": 'text\nyes\n""\nno\n',
+    "b.csv": "id,text\n1,yes\n2,\n3,no\n",
+    "a.tsv": "id\ttext\n1\tyes\n2\t\n3\tno\n",
+    "a.jsonl": '{"text": "yes"}\n{"text": null}\n{"text": "no"}\n',
+    "b.jsonl": '{"text": "yes"}\n{"text": ""}\n{"text": "no"}\n',
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_text_is_predicted_as_it_is_alone(cli, trained, tmp_path, name):
+    file = tmp_path / name
+    file.write_text(EMPTY[name])
+    said = answers(cli.call("predict", trained.folder, file))
+    (alone,) = answers(cli.call("predict", trained.folder, ""))
+    assert [a["text"] for a in said] == ["yes", "", "no"]
+    assert said[1]["label"] == alone["label"]
+    assert said[1]["probability"] == pytest.approx(alone["probability"], abs=2e-6)
+    table = tmp_path / "said.csv"
+    assert cli.call("predict", trained.folder, file, "--out", table).code == 0
+    with table.open(newline="") as rows:
+        assert [row["text"] for row in csv.DictReader(rows)] == ["yes", "", "no"]
+
+
+def test_a_text_of_spaces_is_a_text_without_words(cli, trained):
+    (empty,), (spaces,) = (answers(cli.call("predict", trained.folder, t)) for t in ("", "  "))
+    assert empty["probabilities"] == spaces["probabilities"] and spaces["text"] == "  "
+
+
+def test_an_empty_text_can_be_explained(cli, trained, tmp_path):
+    file = tmp_path / "b.csv"
+    file.write_text(EMPTY["b.csv"])
+    assert cli.call("explain", trained.folder, "--file", file, "--shuffles", "3").code == 0
+    assert cli.call("explain", trained.folder, "").code == 0
