@@ -4,8 +4,8 @@ import json
 
 import pytest
 import torch
-from rich.console import Console
 
+from wordwave.cli.console import Console
 from wordwave.cli.evaluate_lm import evaluate_lm
 from wordwave.cli.train_lm import show_result
 from wordwave.models.classifier import count_parameters

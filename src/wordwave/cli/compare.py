@@ -18,7 +18,7 @@ from wordwave.models.config import (
 from wordwave.tasks.config import ClassifyConfig, DataSettings
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from wordwave.cli.console import Console
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class CompareOptions:
 def compare(args: list[str], prog: str) -> None:
     """`wordwave compare`"""
     options = tyro.cli(CompareOptions, prog=prog, args=args, config=(tyro.conf.OmitArgPrefixes,))
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.cli.progress import tracked
     from wordwave.experiments.comparison import KEY, Comparison, examples_to_compare_on, trials
     from wordwave.experiments.comparison_report import table, write_tables

@@ -41,8 +41,7 @@ class DemoOptions:
 def demo(args: list[str], prog: str) -> None:
     """`wordwave demo`"""
     options = parsed(DemoOptions, args, prog)
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.cli.probe import ProbeOptions, run_probe
 
     console = Console()
@@ -56,9 +55,9 @@ def demo(args: list[str], prog: str) -> None:
             jobs=options.jobs,
         )
     )
-    console.print(VERDICT, soft_wrap=True)
-    console.print(f"Waves of three words: [bold]{_waves(options.out / 'waves.png')}[/bold]")
-    console.print(NEXT, highlight=False, soft_wrap=True)
+    console.print(VERDICT, markup=True)
+    console.print(f"Waves of three words: {_waves(options.out / 'waves.png')}")
+    console.print(NEXT)
 
 
 def _waves(path: Path) -> Path:

@@ -55,8 +55,7 @@ def evaluate(args: list[str], prog: str) -> None:
         other(args, prog)
         return
     options = tyro.cli(EvaluateOptions, prog=prog, args=args)
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.cli.options import AS_IT_IS
     from wordwave.cli.score_tables import class_table, confusion_table
     from wordwave.files import write_text

@@ -41,8 +41,7 @@ def evaluate_lm(args: list[str], prog: str) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.cli.options import AS_IT_IS
     from wordwave.data.characters import UNIT_NAMES
     from wordwave.files import write_text

@@ -46,8 +46,8 @@ def evaluate_translation(args: list[str], prog: str) -> None:
 
     options = parsed(EvaluateTranslationOptions, args, prog)
     import torch
-    from rich.console import Console
 
+    from wordwave.cli.console import Console
     from wordwave.cli.train_translate import figure_lines
     from wordwave.files import write_text
     from wordwave.tasks.translate import best_of, scored

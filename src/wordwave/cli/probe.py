@@ -54,8 +54,7 @@ def probe(args: list[str], prog: str) -> None:
 
 def run_probe(options: ProbeOptions) -> None:
     """Check the options, run what is missing, and report."""
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.cli.progress import tracked
     from wordwave.data.pairs import PAIR_TASKS
     from wordwave.data.probes import probe as task_named

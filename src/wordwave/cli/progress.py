@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wordwave.cli.options import AS_IT_IS
-
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress
 
+    from wordwave.cli.console import Console
     from wordwave.training.run import Watch
     from wordwave.training.task import Epoch, Note, Step
 
@@ -34,9 +32,9 @@ def progress(unit: str, console: Console, *fields: str, **options: Any) -> Progr
     )
 
     return Progress(
-        TextColumn(unit),
+        TextColumn(unit, markup=False),
         BarColumn(),
-        *map(TextColumn, fields),
+        *(TextColumn(field, markup=False) for field in fields),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -119,7 +117,7 @@ def training_bar(console: Console, saying: Saying, epochs: int | None = None) ->
 
         def watch(report: Step | Epoch | Note) -> None:
             if isinstance(report, Note):
-                console.print(report.text, **AS_IT_IS)
+                console.print(report.text)
             elif isinstance(report, Step):
                 pace.count(report.n_words)
                 bar.update(task, total=report.n_steps, completed=report.step)
@@ -128,7 +126,7 @@ def training_bar(console: Console, saying: Saying, epochs: int | None = None) ->
                 at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
                 best = "  best" if report.is_best else ""
                 speed = f"{pace.speed:,.0f} {saying.unit}/s"
-                console.print(f"{at}  {saying.look(report)}  {speed}{best}", **AS_IT_IS)
+                console.print(f"{at}  {saying.look(report)}  {speed}{best}")
                 bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
                 pace.restart()
 

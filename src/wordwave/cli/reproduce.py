@@ -104,9 +104,8 @@ def reproduce(args: list[str], prog: str) -> None:
     if options.target in ("table5", "table6"):
         raise ValueError(f"{options.target} must stand before its options, which are its own")
     check(options)
-    from rich.console import Console
-
     from wordwave.cli import reproduce_runs, reproduce_show
+    from wordwave.cli.console import Console
     from wordwave.experiments.store import Store
 
     console = Console()

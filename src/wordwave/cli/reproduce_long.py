@@ -151,8 +151,7 @@ def table6(args: list[str], prog: str) -> None:
 
 def complete(table: LongTable, options: LongOptions) -> bool:
     """Train what is missing, unless told otherwise; whether there is something to show."""
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.cli.progress import spelled, step_bar
 
     console = Console()
@@ -170,8 +169,6 @@ def complete(table: LongTable, options: LongOptions) -> bool:
             f"{len(missing)} of {len(table.cells())} trainings are missing: about "
             f"{spelled(left / options.jobs)} of steps with {options.jobs} at once, if they have a "
             f"core each, and some more to score. Journals: {table.out}/runs/*/metrics.jsonl",
-            highlight=False,
-            soft_wrap=True,
         )
     elif options.estimate_only:
         console.print("No training is missing.")
@@ -183,14 +180,13 @@ def complete(table: LongTable, options: LongOptions) -> bool:
         console,
     ):
         for record in table.run(options.jobs):
-            console.print(f"{record['row']}, seed {record['seed']}: done", highlight=False)
+            console.print(f"{record['row']}, seed {record['seed']}: done")
     return bool(table.records())  # another process may be at all of them
 
 
 def show(folder: Path, grids: Sequence[Grid], pictures: Sequence[Path] = ()) -> None:
     """Tables in the terminal and as files, and where those and the pictures are."""
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.experiments.grid import terminal, write_grid
 
     console = Console()
@@ -199,4 +195,4 @@ def show(folder: Path, grids: Sequence[Grid], pictures: Sequence[Path] = ()) -> 
         console.print(terminal(grid))
         written += write_grid(grid, folder)
     told = ", ".join(map(str, [*written, *pictures]))
-    console.print(f"Written: {told}", highlight=False, soft_wrap=True)
+    console.print(f"Written: {told}")

@@ -19,8 +19,7 @@ from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.sensitive_words import WordsRun, as_run
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.experiments.store import Store
 
 

@@ -17,8 +17,7 @@ from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.examples import load_examples
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.data.splits import Parts
     from wordwave.experiments.tuning.search import Search
     from wordwave.experiments.tuning.study import SharedStudy
@@ -78,8 +77,7 @@ def load_without_test(config: ClassifyConfig) -> Parts:
 
 def run_search(plan: Search, jobs: int) -> None:
     """Make the trials that are missing, with a bar, and report."""
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.experiments.tuning.report import best_table, importances, write_files
     from wordwave.experiments.tuning.search import run_workers
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordwave.cli.options import AS_IT_IS
 from wordwave.cli.training import RunOptions, carry_out, options_from
 from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.examples import load_examples
@@ -62,4 +61,4 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     )
     lines.append(f"Written: {folder}")
     lines.append(f'Next: echo "a text" | wordwave predict {folder}')
-    console.print("\n".join(lines), **AS_IT_IS)
+    console.print("\n".join(lines))

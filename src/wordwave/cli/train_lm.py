@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordwave.cli.options import AS_IT_IS
 from wordwave.cli.training import RunOptions, carry_out, options_from
 from wordwave.tasks.lm_config import LmConfig
 
@@ -65,4 +64,4 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
         f"Written: {folder}",
         f'Next: wordwave generate {folder} --prompt "The "',
     ]
-    console.print("\n".join(lines), **AS_IT_IS)
+    console.print("\n".join(lines))

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
 
-from wordwave.cli.options import AS_IT_IS, parsed
+from wordwave.cli.options import parsed
 from wordwave.limits import THREADS, check_limits
 from wordwave.plain import from_plain, read_yaml
 from wordwave.recipes import C, read_recipe
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.training.run import Watch
 
 
@@ -98,8 +97,8 @@ def carry_out(
         show: shows the figures of a finished run.
     """
     import torch
-    from rich.console import Console
 
+    from wordwave.cli.console import Console
     from wordwave.tasks.prepared import train
     from wordwave.tasks.run_folder import finished
     from wordwave.training.processes import launched_processes
@@ -112,14 +111,14 @@ def carry_out(
     result = finished(folder)
     if result is not None:
         _check_examples(result, folder, load)
-        console.print(f"{folder} is finished already.", **AS_IT_IS)
+        console.print(f"{folder} is finished already.")
         show(result, folder, console)
         return
     prepared = prepare(load())
     for note in prepared.notes:
-        console.print(note, **AS_IT_IS)
+        console.print(note)
     if (folder / "state").exists():
-        console.print(f"Going on in {folder}.", **AS_IT_IS)
+        console.print(f"Going on in {folder}.")
     try:
         with bar(console) as watch:
             result = train(

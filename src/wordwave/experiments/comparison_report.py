@@ -19,6 +19,7 @@ def table(records: list[Record], title: str) -> Table:
     """For the terminal, the best test accuracy under each encoder in bold."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     shown = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     names = ("encoder", "embedding", "test", "±", "dev", "parameters", "s/epoch", "words/s")
@@ -29,11 +30,11 @@ def table(records: list[Record], title: str) -> Table:
     for r in rows:
         best[r["encoder"]] = max(best[r["encoder"]], r["test_accuracy"])
     for r in rows:
-        test = f"{r['test_accuracy']:.4f}"
+        is_best = r["test_accuracy"] == best[r["encoder"]]
         shown.add_row(
             r["encoder"],
             r["embedding"],
-            f"[bold]{test}[/]" if r["test_accuracy"] == best[r["encoder"]] else test,
+            Text(f"{r['test_accuracy']:.4f}", style="bold" if is_best else ""),
             "" if r["spread"] is None else f"{r['spread']:.4f}",
             f"{r['dev_accuracy']:.4f}",
             f"{r['parameters']:,}",

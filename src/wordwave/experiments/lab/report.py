@@ -51,6 +51,7 @@ def table(records: list[Record], lengths: str) -> Table:
     """Mean accuracy at one length, a row for each task and encoder, the best in bold."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     scores = scores_at(records, lengths)
     columns = [k for k in EMBEDDINGS if any(key[2] == k for key in scores)]
@@ -66,11 +67,9 @@ def table(records: list[Record], lengths: str) -> Table:
             task,
             encoder,
             *(
-                ""
-                if k not in means
-                else f"[bold]{means[k]:.3f}[/]"
-                if means[k] == best
-                else f"{means[k]:.3f}"
+                Text(f"{means[k]:.3f}", style="bold" if means[k] == best else "")
+                if k in means
+                else ""
                 for k in columns
             ),
         )
