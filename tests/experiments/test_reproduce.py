@@ -1,5 +1,6 @@
 """`wordwave reproduce` on made-up data: runs, resumes, shares a store, and shows."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -274,3 +275,47 @@ def test_a_cluster_without_its_package_is_refused(backend, package, tmp_path, mo
     store = Store(tmp_path / "records.jsonl", ["n"])
     with pytest.raises(ValueError, match=r"wordwave\[cluster\]"):
         list(run_missing([1], double, store, key=key_of, backend=backend))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("table2", "--quick"), "150 of 150 trainings are missing: about"),
+        (("table2", "--folds", "1", "--search-trials", "3"), "132 searches of 3 trials"),
+        (("table4",), "trainings are missing: about"),
+        (("table7",), "4 of 4 trainings are missing: about"),
+        (("fig5",), "measurements of about a second each"),
+        (("table5",), "6 of 6 trainings are missing: about"),
+        (("table5", "--size", "full", "--data", "built-in"), "6 of 6 trainings are missing"),
+        (("table5", "--choices"), "12 of 12 trainings are missing"),
+        (("table6", "--seeds", "1"), "trainings are missing: about"),
+        (("table6", "--size", "paper", "--budgets", "updates"), "trainings are missing: about"),
+        (("table6", "--choices"), "trainings are missing: about"),
+    ],
+)
+def test_an_estimate_needs_no_data_no_extras_and_writes_nothing(
+    monkeypatch, tmp_path, capsys, words, said
+):
+    """`wordwave reproduce table2 --quick --estimate-only`, as README says, on a bare machine."""
+    monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path / "nothing"))
+    monkeypatch.chdir(tmp_path)
+    for extra in ("fasttext", "optuna"):
+        monkeypatch.setitem(sys.modules, extra, None)
+    for task in ("classify", "translate", "language_model"):  # whoever trains a step prepares it
+        monkeypatch.setattr(importlib.import_module(f"wordwave.tasks.{task}"), "prepare", None)
+    reproduce([*words, "--estimate-only"], prog="wordwave reproduce")
+    assert said in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_estimated_steps_take_about_as_long_as_measured_ones():
+    """Those of results/table5 and table6, on the machine that made them: within a factor of two."""
+    from wordwave.experiments.long.table5 import Table5
+    from wordwave.experiments.long.table6 import Table6
+
+    results = Path(__file__).parents[2] / "results"
+    for table in (Table5(results / "table5", "cpu"), Table6(results / "table6")):
+        known = table.known_step_seconds()
+        assert len(known) >= 5
+        for row, seconds in known.items():
+            assert 0.5 < table.estimated_step_seconds(row) / seconds < 2, row

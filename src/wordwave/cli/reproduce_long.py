@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -38,9 +39,13 @@ class LongOptions:
     out: Path | None = None
     """Folder of records, run folders, the table and the curves; by default results/TABLE."""
     estimate_only: bool = False
-    """Say how long it would take, and stop; some steps of each row are measured for it."""
+    """Say how long it would take, and stop; by steps timed before, or else by sizes of models."""
     report_only: bool = False
     """Train nothing; show what is there."""
+
+    @property
+    def trains(self) -> bool:
+        return not (self.estimate_only or self.report_only)
 
     def __post_init__(self) -> None:
         for name in ("steps", "jobs", "seeds"):
@@ -114,6 +119,7 @@ def table5(args: list[str], prog: str) -> None:
         rows=rows,
         steps=options.steps,
         seeds=options.seeds,
+        measures=options.trains,
     )
     if not complete(table, options):
         return
@@ -140,6 +146,7 @@ def table6(args: list[str], prog: str) -> None:
         steps=options.steps,
         seeds=options.seeds,
         budgets=options.budgets,
+        measures=options.trains,
     )
     if not complete(table, options):
         return
@@ -159,7 +166,8 @@ def complete(table: LongTable, options: LongOptions) -> bool:
         if not table.store.records() or not table.records():
             raise ValueError(f"'{table.store.path}' holds none of it; leave --report-only out")
         return True
-    with console.status("how long a step of each row takes is measured once"):
+    waiting = console.status("how long a step of each row takes is measured once")
+    with waiting if options.trains else nullcontext():
         missing = table.missing()
         each = table.step_seconds() if missing else {}
     if missing:

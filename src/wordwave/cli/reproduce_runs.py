@@ -30,10 +30,11 @@ def run(
     cells = cells_of(options)
     if not cells:
         raise ValueError("nothing to train: these encoders and embeddings do not combine")
-    for name in {cell.encoder for cell in cells if cell.is_anchor}:
-        check_installed(name)
-    for dataset in {cell.dataset for cell in cells}:
-        parts_of(dataset)  # a set that is missing is told of before anything is trained
+    if not options.estimate_only:
+        for name in {cell.encoder for cell in cells if cell.is_anchor}:
+            check_installed(name)
+        for dataset in {cell.dataset for cell in cells}:
+            parts_of(dataset)  # a set that is missing is told of before anything is trained
     if protocol.search is not None:
         protocol = searched(options, protocol, cells, store, console)
     if options.target == "fig5":
@@ -66,8 +67,9 @@ def train(
     if not missing:
         return
     # Before a search the recipe's own settings say well enough how long a cell will take.
-    by_recipe = Estimate(protocol.unsearched(), store.records())
-    estimate = Estimate(protocol, store.records())
+    measures = not options.estimate_only
+    by_recipe = Estimate(protocol.unsearched(), store.records(), measures)
+    estimate = Estimate(protocol, store.records(), measures)
     seconds = [(estimate if protocol.knows(cell) else by_recipe).seconds(cell) for cell in missing]
     total = sum(seconds) / options.jobs
     console.print(
@@ -108,16 +110,17 @@ def searched(
     console: Console,
 ) -> Protocol:
     """The protocol with the settings that searches chose, made now where they are missing."""
-    try:
-        import optuna  # noqa: F401
-    except ModuleNotFoundError:
-        raise ValueError("searches need optuna: pip install 'wordwave[search]'") from None
+    if not options.estimate_only:
+        try:
+            import optuna  # noqa: F401
+        except ModuleNotFoundError:
+            raise ValueError("searches need optuna: pip install 'wordwave[search]'") from None
     assert protocol.search is not None
     search = SearchRun(protocol, options.folder / "searches")
     wanted, done = searched_cells(cells, protocol.search), store.done()
     missing = [cell for cell in wanted if store.key_of(search.key(cell)) not in done]
     if missing:
-        estimate = Estimate(protocol.unsearched(), store.records())
+        estimate = Estimate(protocol.unsearched(), store.records(), not options.estimate_only)
         seconds = {
             store.key_of(search.key(cell)): protocol.search.trials * estimate.seconds(cell)
             for cell in missing

@@ -7,7 +7,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 KEY = ("row", "seed", "config")
 WARM_UP, TIMED_STEPS = 3, 20
+OPERATIONS_A_SECOND = 3e10
+"""Of a core in training; results/table5 and table6 have timings from 1.7e10 to 4.5e10."""
 LONG = 30.0
 """Seconds after which no more steps of a row are timed."""
 
@@ -56,9 +58,12 @@ class LongTable(ABC):
 
     Args:
         out: gets the records, the run folders, the table and its picture.
+        measures: time some steps of each row that was never timed; else how long they take follows
+            from the size of its model, which needs neither data nor time.
     """
 
     out: Path
+    measures: bool = field(default=True, kw_only=True)
 
     @abstractmethod
     def cells(self) -> list[LongCell]:
@@ -75,6 +80,14 @@ class LongTable(ABC):
     @abstractmethod
     def training(self, row: str) -> Training:
         """A training of a row to begin and throw away, to see how long a step takes."""
+
+    @abstractmethod
+    def words_per_step(self, row: str) -> int:
+        """Words, or characters, that a step of a row learns from."""
+
+    @abstractmethod
+    def n_parameters(self, row: str) -> int:
+        """How large the model of a row is, as far as that follows from its settings."""
 
     @property
     def store(self) -> Store:
@@ -107,13 +120,20 @@ class LongTable(ABC):
         return int(journal[-1]["step"]) if journal else 0
 
     def step_seconds(self) -> dict[str, float]:
-        """CPU seconds of a step of each row, measured once, in turns, and kept."""
+        """CPU seconds of a step of each row, measured once, in turns, and kept; or estimated."""
         known, timed_as = self.known_step_seconds(), self.timed_as()
         missing = [row for row in dict.fromkeys(timed_as.values()) if row not in known]
+        if not self.measures:
+            known |= {row: self.estimated_step_seconds(row) for row in missing}
+            return {row: known[other] for row, other in timed_as.items()}
         measured = timed({row: self.training(row) for row in missing})
         for row, seconds in measured.items():
             self._timings.append({**_timed_by(row, self.configs()[row]), "seconds": seconds})
         return {row: (known | measured)[other] for row, other in timed_as.items()}
+
+    def estimated_step_seconds(self, row: str) -> float:
+        """A multiplication and an addition a weight and word, once forwards, twice backwards."""
+        return 6 * self.n_parameters(row) * self.words_per_step(row) / OPERATIONS_A_SECOND
 
     def timed_as(self) -> Mapping[str, str]:
         """Of each row, the one whose steps take as long."""

@@ -111,6 +111,20 @@ class Table5(LongTable):
         prepared = prepare(config, load_pairs(config.data))
         return Training(prepared.translator.model, prepared.task, config.training)
 
+    def words_per_step(self, row: str) -> int:
+        training = self.configs()[row].training
+        return training.batch_size * training.accumulate
+
+    def n_parameters(self, row: str) -> int:
+        import torch
+
+        from wordwave.models.classifier import count_parameters
+        from wordwave.models.translation import translation_model
+
+        config = self.configs()[row]
+        with torch.device("meta"):  # shapes alone, no memory
+            return count_parameters(translation_model(config.model, config.text.bpe_size))
+
     def train(self, cell: LongCell) -> Record:
         from wordwave.tasks.translate import read_said, scored
         from wordwave.tasks.translate_config import first_release_targets, load_pairs

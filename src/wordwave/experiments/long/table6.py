@@ -42,6 +42,10 @@ CHOSEN: dict[str, dict[str, Any]] = {
 """Where small rows differ from their recipe: --choices found other settings best for them."""
 
 
+TYPICAL_ALPHABET = 64
+"""Characters, where no text says how many: few weights depend on it."""
+
+
 def row_configs(size: Size = "small") -> dict[str, LmConfig]:
     """The settings of each row, all with as many parameters within a hundredth."""
     real_name, complex_name, wider = RECIPES[size]
@@ -125,6 +129,22 @@ class Table6(LongTable):
         config = self.configs()[row]
         prepared = prepare(config, load_text(config.data.data, config.data.unit))
         return Training(prepared.writer.model, prepared.task, config.training)
+
+    def words_per_step(self, row: str) -> int:
+        config = self.configs()[row]
+        training = config.training
+        return training.batch_size * training.accumulate * config.model.segment_length
+
+    def n_parameters(self, row: str) -> int:
+        import torch
+
+        from wordwave.models.classifier import count_parameters
+        from wordwave.models.transformer_xl import TransformerXL
+
+        with torch.device("meta"):  # shapes alone, no memory
+            letters = torch.zeros(TYPICAL_ALPHABET, dtype=torch.bool)
+            model = TransformerXL(self.configs()[row].model, TYPICAL_ALPHABET, letters)
+        return count_parameters(model)
 
     def train(self, cell: LongCell) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""
