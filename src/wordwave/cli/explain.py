@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,8 @@ def explain(args: list[str], prog: str) -> None:
         raise ValueError(f"'{options.text}' is a file: --file reads the texts in it")
     from wordwave.cli.console import Console
     from wordwave.experiments.pictures.canvas import check_format
-    from wordwave.experiments.pictures.explanation import draw_explanation
+    from wordwave.experiments.pictures.explanation import draw_explanation, written_in
+    from wordwave.experiments.pictures.fonts import missing_glyphs
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.explain import explain as explained
@@ -88,6 +90,8 @@ def explain(args: list[str], prog: str) -> None:
             if options.text is None:
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
             draw_explanation(explanation, path)
+            if note := missing_glyphs(written_in(explanation)):
+                print(note, file=sys.stderr)
             console.print(f"Written: {path}\n")
         if options.json is not None:
             told.append(explanation.plain())
