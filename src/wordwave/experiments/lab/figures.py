@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,8 @@ def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
 def draw_lengths(records: list[Record], path: Path) -> Path:
     """Accuracy against the length of the sentence, a panel for each task and encoder.
 
-    Embeddings that are blind to order have the same accuracy, and so the same line: one that others
-    are drawn over is wider than they are, so that all of them are seen.
+    Embeddings that are blind to order have the same accuracy, and so the same line: where
+    others are drawn over one, it is wider than they are, so that all of them are seen.
     """
     ranges = lengths_in(records)
     rows = rows_in(scores_at(records, ranges[0]))
@@ -69,12 +70,13 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
         drawn = {kind: _points(records, ranges, (task, encoder, kind)) for kind in EMBEDDINGS}
         drawn = {kind: points for kind, points in drawn.items() if points}
         for n, (kind, points) in enumerate(drawn.items(), start=1):
-            x, y = zip(*points, strict=True)
-            over = sum(_share_a_stretch(points, other) for other in list(drawn.values())[n:])
-            axes.plot(
-                x, y, "o-", color=COLOURS[kind], lw=1.5 + 2 * over, ms=3 + 2 * over,
-                clip_on=False, solid_capstyle="round",
-            )  # fmt: skip
+            above = list(drawn.values())[n:]
+            for stretch in pairwise(points) if len(points) > 1 else [points]:
+                over = sum(_lies_on(stretch, other) for other in above)
+                axes.plot(
+                    *zip(*stretch, strict=True), "o-", color=COLOURS[kind],
+                    lw=1.5 + 2 * over, ms=3 + 2 * over, clip_on=False, solid_capstyle="round",
+                )  # fmt: skip
             lines[kind] = Line2D([], [], color=COLOURS[kind], marker="o", lw=2.5, ms=5)
         axes.set_xscale("log")
         middles = [_middle(r) for r in ranges]
@@ -124,11 +126,10 @@ def _points(records: list[Record], ranges: list[str], row: tuple[str, str, str])
     return [(_middle(r), statistics.fmean(scores)) for r, scores in found.items() if scores]
 
 
-def _share_a_stretch(one: Points, other: Points) -> bool:
-    """Whether two lines lie on each other from one length to the next."""
-    values = dict(other)
-    near = [x in values and abs(y - values[x]) < 0.015 for x, y in one]
-    return any(a and b for a, b in pairwise(near)) or (near == [True])
+def _lies_on(stretch: Sequence[tuple[float, float]], line: Points) -> bool:
+    """Whether a part of a line is a part of another one, as far as one can see."""
+    values = dict(line)
+    return all(x in values and abs(y - values[x]) < 0.015 for x, y in stretch)
 
 
 def _middle(lengths: str) -> float:
