@@ -14,6 +14,7 @@ from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, read_text
 from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.tasks.bits import counted_before
+from wordwave.tasks.footprint import check_training_fits
 from wordwave.tasks.lm_config import LmConfig
 from wordwave.tasks.prepared import Prepared
 from wordwave.tasks.run_folder import check_same, finished
@@ -79,6 +80,11 @@ def prepare(config: LmConfig, parts: TextParts) -> PreparedWriter:
     """
     unit = UNIT_NAMES[parts.unit]
     alphabet = Alphabet.of(parts.train, parts.unit)
+    check_training_fits(
+        lambda: model_for(alphabet, config.model),
+        "fewer or narrower layers (--n-layers, --dim, --feed-forward-dim)",
+        row_sparse=False,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         model = model_for(alphabet, config.model)

@@ -14,6 +14,7 @@ from wordwave.data.parallel_text import Pairs, ParallelParts
 from wordwave.files import write_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
+from wordwave.tasks.footprint import check_training_fits
 from wordwave.tasks.pair_task import PairTask, SentencePairs, Weights
 from wordwave.tasks.pieces import Pieces, learn_pieces, texts_of
 from wordwave.tasks.prepared import Prepared
@@ -93,6 +94,12 @@ def prepare(config: TranslateConfig, parts: ParallelParts) -> PreparedTranslator
     train, dev = tokenised(parts.train), tokenised(parts.dev)
     pieces = learn_pieces(config, [*train.sources, *train.targets], parts.train.targets)
     notes = [f"{len(train):,} pairs, {len(pieces):,} pieces of words for both languages"]
+    check_training_fits(
+        lambda: translation_model(config.model, len(pieces)),
+        "fewer or narrower layers (--dim, --feed-forward-dim, --encoder-layers, --decoder-layers), "
+        "or fewer pieces of words (--bpe-size)",
+        row_sparse=False,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         model = translation_model(config.model, len(pieces))
