@@ -13,10 +13,13 @@ from safetensors.torch import save_file
 from wordwave.data.corpora import load_text
 from wordwave.tasks import classify, language_model, translate
 from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.config import ClassifyConfig, DataSettings
 from wordwave.tasks.examples import load_examples
+from wordwave.tasks.lm_config import LmConfig, LmDataSettings
+from wordwave.tasks.made_here import is_made_here
 from wordwave.tasks.prepared import train
 from wordwave.tasks.run_folder import read_config
-from wordwave.tasks.translate_config import load_pairs
+from wordwave.tasks.translate_config import ParallelSettings, TranslateConfig, load_pairs
 from wordwave.tasks.translator import Translator
 from wordwave.tasks.writer import Writer
 from wordwave.training.task import Epoch, Step
@@ -452,7 +455,9 @@ def test_a_training_writes_through_no_link_out_of_its_folder(cli, broken, tmp_pa
     assert (tmp_path / "notes").read_text() == "dear to me"
 
 
-@pytest.mark.parametrize("name", ["vocab.json", "metrics.jsonl", "state/state.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["vocab.json", "metrics.jsonl", "made-here", "state/state.safetensors"]
+)
 def test_a_training_does_not_wait_for_someone_to_read_a_pipe(cli, broken, name):
     run = broken("classify", "half")
     (run / name).unlink(missing_ok=True)
@@ -468,13 +473,62 @@ def test_export_writes_through_no_link_of_the_run(cli, broken, tmp_path):
     assert (tmp_path / "notes").read_text() == "dear to me"
 
 
+# Whose run is it?
+
+
+@pytest.mark.parametrize("task", QUICK)
+def test_evaluate_follows_the_config_of_runs_made_here_and_of_others_if_asked(cli, broken, task):
+    run = broken(task)  # wherever it is moved to
+    mine = cli.call("evaluate", run)
+    assert mine.code == 0, mine.err
+    names = read_config(run, task, type(TRAINED[task].load(run).config)).data.files
+    assert mine.out.startswith(f"Reading {', '.join(names)}, which '{run / 'config.yaml'}' names.")
+    (run / "made-here").write_text("0" * 64)
+    cli.refusal(cli.call("evaluate", run), "was not trained here", names[0], "--trust-data")
+    (run / "made-here").unlink()
+    cli.refusal(cli.call("evaluate", run), "was not trained here", names[0], "--trust-data")
+    trusted = cli.call("evaluate", run, "--trust-data")
+    assert trusted.code == 0 and trusted.out == mine.out
+
+
+@pytest.mark.parametrize("named", ["/etc/passwd", "hf:someone/tracker", "//host/share.csv"])
+def test_a_mark_is_of_the_names_it_was_made_for(cli, broken, runs, named):
+    run = broken("classify")
+    data = runs["classify"].whole.parent / "table.csv"
+    replaced(f"data: {data}", f"data: {named}")(run / "config.yaml")
+    cli.refusal(cli.call("evaluate", run), "was not trained here", named)
+
+
+def test_another_user_does_not_accept_a_mark(cli, broken, tmp_path, monkeypatch):
+    run = broken("classify")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    cli.refusal(cli.call("evaluate", run), "was not trained here")
+    assert not (tmp_path / "another").exists()
+
+
+def test_a_training_needs_no_place_for_a_key(cli, runs, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    whole = runs["classify"].whole
+    said = cli.call("train", "classify", "--config", whole / "config.yaml", "--out", tmp_path / "b")
+    assert said.code == 0 and not is_made_here(tmp_path / "b", ["x"])
+
+
+def test_data_sets_by_name_are_no_files():
+    assert DataSettings(data="trec").files == () == LmDataSettings(data="text8").files
+    assert LmConfig().data.files == () == TranslateConfig().data.files
+    assert ParallelSettings(source="a", target="b").files == ("a", "b")
+    assert DataSettings(data="a.csv", test="b.csv").files == ("a.csv", "b.csv")
+    assert ClassifyConfig(DataSettings("hf:x")).data.files == ("hf:x",)
+
+
 # What a training leaves.
 
 
 @pytest.mark.parametrize("task", QUICK)
 def test_files_removed_during_a_training_are_there_at_its_end(runs, task, tmp_path):
     whole, run = runs[task].whole, tmp_path / "run"
-    words = {"config.yaml", "vocab.json", "tokenizer.json", "casing.json"}
+    words = {"config.yaml", "vocab.json", "tokenizer.json", "casing.json", "made-here"}
 
     def remove(report):
         if isinstance(report, Epoch):

@@ -15,6 +15,7 @@ from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.tasks.bits import counted_before
 from wordwave.tasks.lm_config import LmConfig
+from wordwave.tasks.made_here import check_made_here
 from wordwave.tasks.prepared import Prepared
 from wordwave.tasks.run_folder import check_same, finished
 from wordwave.tasks.streams import StreamTask
@@ -134,14 +135,18 @@ def evaluate_language_model(
     memory_length: int | None = None,
     characters: int = 0,
     batch_size: int = 16,
+    trusted: bool = False,
 ) -> dict[str, Any]:
     """Bits per character of a run on any file, by default on its own test part.
 
     Args:
         characters: how many are scored, from the start; 0 for all.
+        trusted: open the file that its config names even if the run was not trained here.
     """
     writer = Writer.load(run)
     unit = writer.alphabet.unit
+    if file is None:
+        check_made_here(run, writer.config.data.files, trusted=trusted)
     text = _test_part(writer, run) if file is None else read_text(file, unit)
     text = head(text, characters)
     bits = writer.bits(text, memory_length=memory_length, batch_size=batch_size)

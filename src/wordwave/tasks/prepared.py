@@ -13,6 +13,7 @@ from typing import Any
 from filelock import Timeout
 
 from wordwave.files import check_inside, check_place, locked, write_text
+from wordwave.tasks.made_here import MARK, mark
 from wordwave.tasks.trained import Trained
 from wordwave.training.loop import Training
 from wordwave.training.processes import Processes, launched_processes
@@ -20,7 +21,7 @@ from wordwave.training.run import Watch, is_seen, train_in
 from wordwave.training.task import Note, Task
 
 WRITTEN = (
-    *("config.yaml", "vocab.json", "tokenizer.json", "casing.json", "metrics.jsonl"),
+    *("config.yaml", "vocab.json", "tokenizer.json", "casing.json", MARK, "metrics.jsonl"),
     *("tensorboard", "state", "state/state.safetensors", "model.safetensors", "test.jsonl"),
     *("result.json", ".training.lock"),
 )
@@ -83,6 +84,7 @@ def train(
     with _alone_in(folder):
         if not (folder / "state").exists():
             trained.save_all_but_weights(folder)
+            mark(folder, trained.config.data.files)
         try:
             journal = train_in(folder, training, save_every=save_every, watch=watch)
         except KeyboardInterrupt:
@@ -94,6 +96,7 @@ def train(
             is_seen(Note(f"Scoring {prepared.to_score} …"), watch)
         result = prepared.result(training, journal, folder)
         trained.save_all_but_weights(folder)  # some file may have been removed in the meantime
+        mark(folder, trained.config.data.files)
         trained.save_weights(folder)
         write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
         shutil.rmtree(folder / "state", ignore_errors=True)  # it is not needed any more
