@@ -277,6 +277,13 @@ WORDS_AND_PIECES = [
     ("lm", "vocab.json", told(characters="aa"), "characters must differ"),
     ("translate", "tokenizer.json", text(DEEP), "nested too deeply"),
     ("translate", "tokenizer.json", text("{}"), "has no 'model'"),
+    (
+        "translate",
+        "tokenizer.json",
+        replaced('"version"', '"version": 1, "b"'),
+        "as train_bpe sets it",
+    ),
+    ("translate", "tokenizer.json", replaced('"pre_tokenizer"', '"x"'), "'pre_tokenizer'"),
     ("translate", "tokenizer.json", a_pipe, "is not a regular file"),
     ("translate", "tokenizer.json", told(normalizer={"type": "NFC"}), "as train_bpe sets it"),
     (
@@ -286,6 +293,7 @@ WORDS_AND_PIECES = [
         "'continuing_subword_prefix' must be as train_bpe sets it",
     ),
     ("translate", "tokenizer.json", replaced('"dropout": null', '"dropout": 0.5'), "'dropout'"),
+    ("translate", "tokenizer.json", replaced('"fuse_unk": false', '"fuse_unk": 0'), "'fuse_unk'"),
     ("translate", "tokenizer.json", replaced('"!": 0', '"!": 1'), "numbered from 0"),
     ("translate", "casing.json", text('["a"]'), "does not hold spellings"),
     ("translate", "casing.json", text('{"a": 3}'), "does not hold spellings"),

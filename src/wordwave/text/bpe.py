@@ -55,9 +55,10 @@ class BpeTokeniser:
         try:
             saved = read_json(Path(file))
             _check(saved, json.loads(empty.to_str()))
-        except (OSError, ValueError) as problem:
-            raise ValueError(f"tokeniser file '{file}' cannot be read: {problem}") from None
-        return cls(type(empty).from_str(json.dumps(saved, ensure_ascii=False)))
+            return cls(type(empty).from_str(json.dumps(saved, ensure_ascii=False)))
+        except Exception as problem:  # the library raises nothing narrower
+            reason = " ".join(str(problem).split())[:200]
+            raise ValueError(f"tokeniser file '{file}' cannot be read: {reason}") from None
 
 
 def train_bpe(texts: Iterable[str], vocab_size: int) -> BpeTokeniser:
@@ -118,16 +119,19 @@ def _check(saved: Any, empty: dict[str, Any]) -> None:
     conform(saved, _Saved, where="it")
     vocab, merges = saved["model"]["vocab"], saved["model"]["merges"]
     for given, usual in ((saved, empty), (saved["model"], empty["model"])):
-        for key, value in given.items():
-            if key not in ("model", "vocab", "merges") and (
-                key not in usual or usual[key] != value
-            ):
+        for key in sorted((given.keys() | usual.keys()) - {"model", "vocab", "merges"}):
+            if _spelling(given.get(key)) != _spelling(usual.get(key)):
                 raise ValueError(f"{clipped(key)} must be as train_bpe sets it")
     if not _alphabet() <= vocab.keys() or sorted(vocab.values()) != list(range(len(vocab))):
         raise ValueError("the pieces must hold every byte and be numbered from 0")
     for left, right in merges:
         if not {left, right, left + right} <= vocab.keys():
             raise ValueError(f"the pieces lack those of the merge {clipped([left, right])}")
+
+
+def _spelling(value: object) -> str:
+    """JSON tells `false` from 0, which are equal in Python and not to the library."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _spaced(text: str) -> str:
