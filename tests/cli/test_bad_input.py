@@ -377,7 +377,9 @@ def test_a_full_disk_is_named_leaves_the_state_before_and_with_room_it_goes_on(
     cli, halfway, tmp_path
 ):
     state = halfway.folder / "state" / "state.safetensors"
-    cli.refusal(halfway.result, f"'{state}' cannot be written: File too large", "goes on")
+    cli.refusal(
+        halfway.result, f"'{state}' cannot be written: File too large", "same command again"
+    )
     assert not [p for p in halfway.folder.rglob("*") if p.name.endswith(".new")]
     with safe_open(state, framework="pt") as file:
         assert json.loads(file.metadata()["progress"])["step"] == 14  # all steps of the first epoch
@@ -394,7 +396,7 @@ def test_a_disk_too_full_for_the_weights_is_named_and_with_room_they_are_the_sam
     words = [*halfway.words[:-2], "1000", "--out", run]
     with disk_of(8000):
         result = cli.call(*words)
-    cli.refusal(result, f"'{run / 'model.safetensors'}' cannot be written", "goes on")
+    cli.refusal(result, f"'{run / 'model.safetensors'}' cannot be written", "same command again")
     assert not (run / "result.json").exists() and not list(run.glob(".*"))
     assert cli.call(*words).code == 0
     assert same_weights(run, halfway.whole)

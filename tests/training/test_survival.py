@@ -91,6 +91,17 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_weights(table, undistur
     assert figures[: len(figures) // 2] == figures[len(figures) // 2 :]
 
 
+def test_what_a_killed_writer_left_is_removed(table, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in (f".model.safetensors.{'0a' * 16}.new", ".tmpY3b0Zq", ".of-the-user", "notes.new"):
+        (folder / name).write_text("half")
+    run(command(table, folder, epochs=1))
+    left = {path.name for path in folder.iterdir()}
+    assert not any(name.startswith((".model", ".tmp")) for name in left)
+    assert {".of-the-user", "notes.new", "model.safetensors"} <= left
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path, how):
     whole, _ = undisturbed

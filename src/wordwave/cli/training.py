@@ -131,8 +131,6 @@ def carry_out(
             )
     except Stopped:
         raise Stopped(f"stopped and saved in '{folder}'; the same command goes on") from None
-    except OSError as problem:
-        raise OSError(f"{problem}; mend that, and the same command goes on") from problem
     if processes.is_main_process:
         show(result, folder, console)
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from wordwave.files import naming
+
 Record = dict[str, Any]
 
 
@@ -30,7 +32,7 @@ class Store:
         """Add a record, durably, unless one with the same key is there already."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(record, ensure_ascii=False) + "\n"
-        with self.path.open("a+b") as file:
+        with naming(self.path), self.path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             content = file.read()

@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import Timeout
 
-from wordwave.files import check_place, locked, write_text
+from wordwave.files import check_place, locked, naming, remove_unfinished, write_text
 from wordwave.tasks.run_folder import finished
 from wordwave.tasks.trained import Trained
 from wordwave.training.journal import read_journal
@@ -101,14 +101,15 @@ def _alone_in(folder: Path) -> Iterator[None]:
     check_place(path)
     with ExitStack() as held:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(locked(path, timeout=0))
+            with naming(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(path, timeout=0))
         except Timeout:
             raise ValueError(
                 f"another process is training in '{folder}': wait for it, or choose another --out"
             ) from None
-        except OSError as problem:
-            raise OSError(f"'{folder}' cannot be written: {problem.strerror}") from problem
         if finished(folder) is not None:
             raise ValueError(f"another process has just finished the run in '{folder}'")
+        remove_unfinished(folder)
+        remove_unfinished(folder / "state")
         yield

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from wordwave.files import write_text
+from wordwave.files import naming, write_text
 
 
 class Journal:
@@ -28,17 +26,17 @@ class Journal:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        with _named(folder / "tensorboard"):
+        with naming(folder / "tensorboard"):
             self.board = SummaryWriter(
                 str(folder / "tensorboard"), purge_step=step + 1 if step else None
             )
 
     def write(self, step: int, **figures: float | bool | None) -> None:
         """Add one record."""
-        with _named(self.path), self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, **figures}) + "\n")
         if self.board is not None:
-            with _named(self.path.with_name("tensorboard")):
+            with naming(self.path.with_name("tensorboard")):
                 for name, value in figures.items():
                     if value is not None:
                         self.board.add_scalar(name, value, step)
@@ -47,15 +45,6 @@ class Journal:
     def close(self) -> None:
         if self.board is not None:
             self.board.close()
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Adds which file it was, which a full disk does not tell."""
-    try:
-        yield
-    except OSError as problem:
-        raise OSError(f"'{path}' cannot be written: {problem.strerror}") from problem
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:

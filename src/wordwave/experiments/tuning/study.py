@@ -9,6 +9,7 @@ slot 0 may be given.
 from __future__ import annotations
 
 import json
+import os
 import random
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
+
+from wordwave.files import naming
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
@@ -48,7 +51,7 @@ class SharedStudy:
         seed: int = 0,
     ) -> None:
         import optuna
-        from optuna.storages.journal import JournalFileBackend, JournalStorage
+        from optuna.storages.journal import JournalStorage
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
@@ -60,7 +63,7 @@ class SharedStudy:
         path = folder / JOURNAL
         with writing:
             _mend(path)
-        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=writing))
+        storage = JournalStorage(_journal(path, writing))
         pruner = optuna.pruners.MedianPruner(n_warmup_steps=FIRST_JUDGED)
 
         def begin() -> Any:
@@ -185,6 +188,23 @@ def _is_alive(folder: Path, worker: str) -> bool:
 
 def _sign(folder: Path, worker: str) -> Path:
     return folder / f".worker-{worker}.lock"
+
+
+def _journal(path: Path, lock: Any) -> Any:
+    """optuna's journal, which a full disk leaves as it was and which names itself then."""
+    from optuna.storages.journal import JournalFileBackend
+
+    class Journal(JournalFileBackend):
+        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+            with naming(path), lock:
+                before = path.stat().st_size
+                try:
+                    super().append_logs(logs)
+                except OSError:
+                    os.truncate(path, before)
+                    raise
+
+    return Journal(str(path), lock_obj=lock)
 
 
 def _mend(journal: Path) -> None:
