@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench torture clean
 
 demo: $(VENV)/.installed-cli
 	$(BIN)/wordwave demo
@@ -23,6 +23,10 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
+
+# 100 kills and 50 full disks, half an hour on two cores; running it again continues.
+torture: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.torture --kills 100 --full-disk 50 --seed 0 --jobs 2 --output results/reliability
 
 clean:
 	rm -rf $(VENV) out
