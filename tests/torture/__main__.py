@@ -81,6 +81,7 @@ class Suite:
             try:
                 found = pool.map(self._reference, self.commands)
                 self.references = dict(zip(self.commands, found, strict=True))
+                self.began = time.monotonic()
                 self._run_rounds(pool, "kills", self.options.kills, self._kill)
                 self._run_rounds(pool, "full_disks", self.options.full_disk, self._starve)
             except BaseException:
@@ -138,7 +139,7 @@ class Suite:
 
     def summary(self) -> Iterator[str]:
         """The table, in Markdown."""
-        yield "| command | undisturbed | kills | of all processes | of one | when a file appeared "
+        yield "| command | undisturbed | kills | of all processes | of one | when a file appears "
         yield "| full disks | rounds | same result |\n"
         yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
         for name in (*self.commands, ""):
