@@ -4,6 +4,9 @@ The oracles use torch's own complex numbers in complex128 and take nothing from 
 values of parameters, so that a mistake in the `[real | imag]` layout cannot hide in them.
 """
 
+import os
+import shutil
+import tempfile
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +28,12 @@ settings.load_profile("wordwave")
 
 def pytest_configure(config):
     torch.set_num_threads(1)
+    # Trainings keep a key there, see wordwave.tasks.made_here: tests leave the user's alone.
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="wordwave-state-")
+
+
+def pytest_unconfigure(config):
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

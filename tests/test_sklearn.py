@@ -322,7 +322,7 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     ("change", "message"),
     [
         (lambda told: [], "is not of an estimator"),
-        (lambda told: {}, "is not of an estimator: 'parameters'"),
+        (lambda told: {}, "is not of an estimator: it has no 'parameters'"),
         (lambda told: told | {"parameters": {"dim": 3}}, "parameters must be among"),
         (lambda told: told | {"label_type": "V8"}, "label_type must be"),
         (lambda told: told | {"label_type": "nonsense"}, "is not of an estimator"),

@@ -1,11 +1,12 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all, and read if they are regular and not too large."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -55,6 +56,33 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole."""
     write_whole(path, lambda new: new.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def read_text(path: Path, *, most: int) -> str:
+    """The UTF-8 text of a file of at most so many bytes."""
+    check_regular(path)
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"'{path}' has more than the {most:,} bytes that are read")
+    return content.decode("utf-8")
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a folder, and a pipe or device, which might never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"'{path}' is not a regular file")
+
+
+def check_inside(folder: Path, names: Iterable[str]) -> None:
+    """Refuse links by which files of a folder would be written elsewhere."""
+    for name in names:
+        path = folder / name
+        if path.is_symlink() and folder.resolve() not in _resolved(path).parents:
+            raise ValueError(
+                f"'{path}' is a link to another folder, where nothing is written: replace it by "
+                "what it leads to"
+            )
 
 
 @contextmanager

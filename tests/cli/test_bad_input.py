@@ -268,7 +268,7 @@ def told_of(path, **changes):
         ("config.yaml", replaced("tokeniser: plain", "tokeniser: bpe"), "tokenizer.json"),
         ("vocab.json", halved, "is not a vocabulary"),
         ("vocab.json", with_text("[]"), "is not a vocabulary"),
-        ("vocab.json", lambda p: told_of(p, labels=None), "labels must be a list of strings"),
+        ("vocab.json", lambda p: told_of(p, labels=None), "labels must be a list of str"),
         ("vocab.json", lambda p: told_of(p, labels=["a", "a", "b"]), "labels must differ"),
         ("vocab.json", lambda p: told_of(p, labels=["a", "b"]), "does not hold this model"),
         ("vocab.json", lambda p: told_of(p, words=["<pad>", "<unk>"]), "does not hold this model"),

@@ -36,6 +36,8 @@ class EvaluateOptions:
     """The column of texts; by default as in training."""
     label: str | None = None
     """The column of labels; by default as in training."""
+    trust_data: bool = False
+    """Without --data: open what the run's config.yaml names, though it was not trained here."""
     json: Path | None = None
     """Write the figures here as well."""
 
@@ -89,8 +91,10 @@ def evaluate(args: list[str], prog: str) -> None:
 
 
 def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
+    from wordwave.cli.options import say_opened
     from wordwave.data.tables import read_examples
     from wordwave.tasks.examples import load_examples
+    from wordwave.tasks.made_here import check_made_here
 
     data = classifier.config.data
     if options.data is None:
@@ -98,6 +102,8 @@ def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
             raise ValueError("--text and --label name columns of --data FILE, which is missing")
         if data.data == IN_MEMORY:
             raise ValueError(f"'{options.run}' was trained in memory: name examples with --data")
+        check_made_here(options.run, data.files, trusted=options.trust_data)
+        say_opened(options.run, data.files or (data.data,))
         try:
             parts = load_examples(data)
         except FileNotFoundError as problem:

@@ -28,6 +28,8 @@ class EvaluateLmOptions:
     """Characters that each one looks back to; by default the run's evaluation_memory."""
     batch_size: int = 16
     """Places of the text that are read in parallel; does not change the figures."""
+    trust_data: bool = False
+    """Without --data: open what the run's config.yaml names, though it was not trained here."""
     picture: Path | None = None
     """Draw the learnt frequencies of the characters: .png, .svg or .pdf."""
     json: Path | None = None
@@ -43,10 +45,13 @@ def evaluate_lm(args: list[str], prog: str) -> None:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     from rich.console import Console
 
-    from wordwave.cli.options import AS_IT_IS
+    from wordwave.cli.options import AS_IT_IS, say_opened
     from wordwave.data.characters import UNIT_NAMES
     from wordwave.files import write_text
     from wordwave.tasks.language_model import evaluate_language_model
+    from wordwave.tasks.lm_config import LmConfig
+    from wordwave.tasks.made_here import check_made_here
+    from wordwave.tasks.run_folder import read_config
 
     console = Console()
     if options.picture is not None:
@@ -55,6 +60,10 @@ def evaluate_lm(args: list[str], prog: str) -> None:
 
         draw_frequencies(Writer.load(options.run), options.picture)
         console.print(f"Written: {options.picture}", **AS_IT_IS)
+    if options.data is None:
+        data = read_config(options.run, "lm", LmConfig).data
+        check_made_here(options.run, data.files, trusted=options.trust_data)
+        say_opened(options.run, (data.data,))
     with console.status("reading …"):
         figures = evaluate_language_model(
             options.run,
@@ -62,6 +71,7 @@ def evaluate_lm(args: list[str], prog: str) -> None:
             memory_length=options.memory,
             characters=options.characters,
             batch_size=options.batch_size,
+            trusted=options.trust_data,
         )
     unit = UNIT_NAMES[figures["unit"]]
     console.print(

@@ -24,6 +24,8 @@ class EvaluateTranslationOptions:
     """Sentences, one a line, also .gz; by default the run's own test part."""
     target: Path | None = None
     """Their translations, line by line."""
+    trust_data: bool = False
+    """Without --source: open what the run's config.yaml names, though it was not trained here."""
     beam: int = 5
     """Translations followed up at once; 1 takes the likeliest piece each time."""
     length_penalty: float = 1.0
@@ -78,11 +80,15 @@ def evaluate_translation(args: list[str], prog: str) -> None:
 
 
 def _pairs(options: EvaluateTranslationOptions, config: TranslateConfig) -> Pairs:
+    from wordwave.cli.options import say_opened
     from wordwave.data.parallel_text import read_pairs
+    from wordwave.tasks.made_here import check_made_here
     from wordwave.tasks.translate_config import load_pairs
 
     if options.source is not None and options.target is not None:
         return read_pairs(options.source, options.target)
+    check_made_here(options.run, config.data.files, trusted=options.trust_data)
+    say_opened(options.run, config.data.files or (config.data.data,))
     test = load_pairs(config.data).test
     if test is None:
         raise ValueError(f"'{options.run}' has no test part: name pairs by --source and --target")

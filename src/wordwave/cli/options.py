@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from io import StringIO
+from pathlib import Path
 from traceback import walk_tb
 from typing import Any, TypeVar
 
@@ -34,6 +35,11 @@ def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
             problem = problem.__context__
         sys.stderr.write(explained.getvalue())
         raise
+
+
+def say_opened(run: Path, names: Sequence[str]) -> None:
+    """Tell what is read although no flag names it."""
+    print(f"Reading {', '.join(names)}, which '{run / 'config.yaml'}' names.", flush=True)
 
 
 def _is_refusal(problem: ValueError) -> bool:

@@ -58,10 +58,9 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     ]
     if result["test"] is not None:
         lines += figure_lines(result["test"])
-    lines.append(
-        f"{result['parameters']:,} parameters, {result['words_per_second']:,.0f} words/s, "
-        f"{result['seconds']:,.0f} s"
-    )
+    speed = result["words_per_second"]
+    speed = "" if speed is None else f", {speed:,.0f} words/s, {result['seconds']:,.0f} s"
+    lines.append(f"{result['parameters']:,} parameters{speed}")
     lines.append(f"Written: {folder}")
     lines.append(f'Next: echo "a sentence" | wordwave translate {folder}')
     console.print("\n".join(lines), **AS_IT_IS)

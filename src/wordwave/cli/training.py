@@ -91,7 +91,7 @@ def carry_out(
     """Train in a run folder to the end, and show what came out of it.
 
     Args:
-        task: the module of the task, with `check_same_run`.
+        task: the module of the task, with `check_same_run` and `Result`.
         load: gives the examples, which have a fingerprint.
         prepare: makes of them what `train` wants.
         bar: shows progress.
@@ -109,7 +109,7 @@ def carry_out(
     processes = launched_processes()
     console = Console(quiet=not processes.is_main_process)
     task.check_same_run(config, folder)
-    result = finished(folder)
+    result = finished(folder, task.Result)
     if result is not None:
         _check_examples(result, folder, load)
         console.print(f"{folder} is finished already.", **AS_IT_IS)

@@ -31,6 +31,14 @@ class DataSettings:
     """Which tenth is the test part of data sets that have none of their own (mr, subj, cr,
     mpqa)."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, and data sets of the hub, that it names; none for a data set by name."""
+        from wordwave.data.catalogue import CATALOGUE
+
+        named = tuple(name for name in (self.data, self.dev, self.test) if name)
+        return () if named in ((IN_MEMORY,), *((name,) for name in CATALOGUE)) else named
+
 
 @dataclass(frozen=True)
 class TextSettings:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.explanation import Explanation, Move, WordPart
-from wordwave.tasks.sentences import logits_of
+from wordwave.tasks.sentences import finite, logits_of
 from wordwave.tasks.variants import moved, moves_to_try, without
 from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.sentences import Sentences
@@ -57,7 +57,7 @@ def explain(
             orders = rearrange(some, n)
             lengths = torch.full((len(orders),), orders.shape[1])
             logits = logits_of(classifier.model, Sentences(ids[orders].flatten(), lengths))
-            parts.append(logits.double().softmax(-1))
+            parts.append(finite(logits).double().softmax(-1))
         return torch.cat(parts)
 
     def as_given(orders: Tensor, _: int) -> Tensor:

@@ -24,6 +24,14 @@ class LmDataSettings:
     score_on: int = 0
     """Characters of the valid and the test part that the finished model is scored on; 0 for all."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file that it names; none for a text by name."""
+        from wordwave.data.corpora import BUILT_IN
+        from wordwave.data.corpus_catalogue import CORPORA
+
+        return () if self.data in (BUILT_IN, *CORPORA) else (self.data,)
+
     def __post_init__(self) -> None:
         for name in ("judge_on", "score_on"):
             if getattr(self, name) < 0 or getattr(self, name) == 1:

@@ -87,6 +87,13 @@ def logits_of(model: nn.Module, sentences: Sentences) -> Tensor:
     return torch.cat(said)[order.argsort()]
 
 
+def finite(logits: Tensor) -> Tensor:
+    """The same logits; refuses those that are no numbers, which have no probabilities."""
+    if not logits.isfinite().all():
+        raise ValueError("the model gives no finite scores: its weights are too large")
+    return logits
+
+
 def accuracy(model: nn.Module, data: Labelled) -> float:
     """Share of right answers; a sequence is right where all of its answers are."""
     if data.targets.dim() == 1:

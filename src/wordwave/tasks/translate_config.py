@@ -45,6 +45,12 @@ class ParallelSettings:
     target_language: str = "de"
     """The language to translate to."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names; none for a data set by name."""
+        named = (getattr(self, name) for pair in (("source", "target"), *_HELD) for name in pair)
+        return tuple(name for name in named if name)
+
     def __post_init__(self) -> None:
         for one, other in (("source", "target"), *_HELD):
             if (getattr(self, one) is None) != (getattr(self, other) is None):

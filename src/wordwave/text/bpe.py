@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from wordwave.files import read_text
+from wordwave.plain import MOST_JSON
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -49,10 +53,13 @@ class BpeTokeniser:
         """Read what `save` wrote."""
         empty = _empty_bpe()
         try:
-            tokenizer = type(empty).from_file(os.fspath(file))
+            tokenizer = type(empty).from_str(read_text(Path(file), most=MOST_JSON))
         except Exception as error:  # the library raises nothing narrower
-            raise ValueError(f"tokeniser file '{file}' cannot be read: {error}") from None
-        if _rules(tokenizer) != _rules(empty) or not _alphabet() <= tokenizer.get_vocab().keys():
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"tokeniser file '{file}' cannot be read: {reason}") from None
+        pieces = tokenizer.get_vocab()
+        is_ours = _rules(tokenizer) == _rules(empty) and _alphabet() <= pieces.keys()
+        if not is_ours or sorted(pieces.values()) != list(range(len(pieces))):
             raise ValueError(f"tokeniser file '{file}' must be one that train_bpe made")
         return cls(tokenizer)
 
@@ -102,7 +109,11 @@ def _alphabet() -> set[str]:
 
 
 def _rules(tokenizer: Tokenizer) -> dict[str, object]:
-    return {key: value for key, value in json.loads(tokenizer.to_str()).items() if key != "model"}
+    """How it works, without what it has learnt."""
+    rules: dict[str, object] = json.loads(tokenizer.to_str())
+    model = rules.pop("model")
+    assert isinstance(model, dict)
+    return rules | {k: v for k, v in model.items() if k not in ("vocab", "merges")}
 
 
 def _spaced(text: str) -> str:

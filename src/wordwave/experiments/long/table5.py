@@ -135,13 +135,13 @@ class Table5(LongTable):
 
         from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
-        from wordwave.tasks.translate import check_same_run, prepare
+        from wordwave.tasks.translate import Result, check_same_run, prepare
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.folder(cell)
         check_same_run(cell.config, folder)
-        result = finished(folder) or train(prepare(cell.config, pairs), folder)
+        result = finished(folder, Result) or train(prepare(cell.config, pairs), folder)
         names = ("step", "seconds", "dev_likelihood", "dev_bleu")
         journal = read_journal(folder / "metrics.jsonl")
         curve = [{name: r.get(name) for name in names} for r in journal]

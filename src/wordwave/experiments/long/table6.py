@@ -131,7 +131,7 @@ class Table6(LongTable):
         import torch
 
         from wordwave.data.corpora import load_text
-        from wordwave.tasks.language_model import check_same_run, prepare
+        from wordwave.tasks.language_model import Result, check_same_run, prepare
         from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
         from wordwave.training.journal import read_journal
@@ -141,11 +141,11 @@ class Table6(LongTable):
         check_same_run(cell.config, folder)
         data = cell.config.data
         parts = load_text(data.data, data.unit)
-        result = finished(folder) or train(
+        result = finished(folder, Result) or train(
             replace(prepare(cell.config, parts), scored=self.scored), folder
         )
         result = _with_best_memory(result, parts, self.scored, cell.config, folder)
-        journal = read_journal(folder / "metrics.jsonl")
+        journal = read_journal(folder / "metrics.jsonl", ("seconds", "dev_minus_bpc"))
         curve = [
             {"step": r["step"], "seconds": r["seconds"], "bpc": -r["dev_minus_bpc"]}
             for r in journal
