@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from wordwave.experiments.parallel import FailedCellsError
+    from wordwave.experiments.store import Store
     from wordwave.training.run import Watch
     from wordwave.training.task import Epoch, Note, Step
 
@@ -52,6 +54,33 @@ def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterat
         for result in results:
             bar.advance(task)
             yield result
+
+
+def exhausted(results: Iterable[object]) -> FailedCellsError | None:
+    """Take all results; what cannot be run is a problem to tell after the others are shown."""
+    from wordwave.experiments.parallel import FailedCellsError
+
+    try:
+        for _ in results:
+            pass
+    except FailedCellsError as problem:
+        return problem
+    return None
+
+
+def say_waiting(n: int, unit: str, console: Console) -> None:
+    console.print(f"Waiting for {n} {unit} that another process is running.", **AS_IT_IS)
+
+
+def say_skipped(store: Store, console: Console) -> None:
+    """Tell of lines in a file of records that are none."""
+    if note := store.skipped():
+        console.print(f"Note: {note}.", **AS_IT_IS)
+
+
+def incomplete(n: int, n_wanted: int, unit: str) -> str:
+    """What a table says of itself when it does not hold all that was asked for, else ""."""
+    return "" if n >= n_wanted else f"Incomplete: {n} of {n_wanted} {unit}."
 
 
 @contextmanager

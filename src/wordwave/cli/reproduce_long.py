@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wordwave.cli.options import parsed
+from wordwave.experiments.parallel import FailedCellsError, check_grid
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from wordwave.experiments.grid import Grid
     from wordwave.experiments.long.long_table import LongTable
 
@@ -115,13 +119,13 @@ def table5(args: list[str], prog: str) -> None:
         steps=options.steps,
         seeds=options.seeds,
     )
-    if not complete(table, options):
-        return
-    table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
-    if isinstance(table, Table5Choices):
-        show(table.out, [choices_grid(table)])
-    else:
-        show(table.out, table5_grids(table), draw_table5(table))
+    check_grid(len(table.configs()), options.seeds, options.jobs)
+    with completed(table, options) as is_to_show:
+        table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
+        if is_to_show and isinstance(table, Table5Choices):
+            show(table.out, [choices_grid(table)])
+        elif is_to_show:
+            show(table.out, table5_grids(table), draw_table5(table))
 
 
 def table6(args: list[str], prog: str) -> None:
@@ -141,25 +145,44 @@ def table6(args: list[str], prog: str) -> None:
         seeds=options.seeds,
         budgets=options.budgets,
     )
-    if not complete(table, options):
-        return
-    if isinstance(table, Table6Choices):
-        show(table.out, [choices_grid(table)])
-    else:
-        show(table.out, [table6_grid(table)], draw_table6(table))
+    check_grid(len(table.configs()) * len(options.budgets), options.seeds, options.jobs)
+    with completed(table, options) as is_to_show:
+        if is_to_show and isinstance(table, Table6Choices):
+            show(table.out, [choices_grid(table)])
+        elif is_to_show:
+            show(table.out, [table6_grid(table)], draw_table6(table))
 
 
-def complete(table: LongTable, options: LongOptions) -> bool:
-    """Train what is missing, unless told otherwise; whether there is something to show."""
+@contextmanager
+def completed(table: LongTable, options: LongOptions) -> Iterator[bool]:
+    """Train what is missing, unless told otherwise; whether there is something to show.
+
+    That some trainings have no record is told at the end.
+    """
     from rich.console import Console
 
-    from wordwave.cli.progress import spelled, step_bar
+    from wordwave.cli.progress import incomplete, say_skipped
 
-    console = Console()
-    if options.report_only:
-        if not table.store.records() or not table.records():
-            raise ValueError(f"'{table.store.path}' holds none of it; leave --report-only out")
-        return True
+    console, problem = Console(), None
+    if not options.report_only:
+        problem = train(table, options, console)
+    say_skipped(table.store, console)
+    if options.estimate_only:
+        yield False
+        return
+    if not table.store.records() or not table.records():
+        raise problem or ValueError(
+            f"'{table.store.path}' holds none of it; leave --report-only out"
+        )
+    yield True
+    if note := incomplete(len(table.records()), len(table.cells()), "trainings"):
+        raise problem or ValueError(f"{note} Run without --report-only for the others.")
+
+
+def train(table: LongTable, options: LongOptions, console: Console) -> FailedCellsError | None:
+    """Train what is missing, or say how long it would take; what could not be trained."""
+    from wordwave.cli.progress import exhausted, say_waiting, spelled, step_bar
+
     with console.status("how long a step of each row takes is measured once"):
         missing = table.missing()
         each = table.step_seconds() if missing else {}
@@ -176,15 +199,19 @@ def complete(table: LongTable, options: LongOptions) -> bool:
     elif options.estimate_only:
         console.print("No training is missing.")
     if options.estimate_only:
-        return False
+        return None
+
+    def told() -> Iterator[None]:
+        for record in table.run(options.jobs, lambda n: say_waiting(n, "trainings", console)):
+            console.print(f"{record['row']}, seed {record['seed']}: done", highlight=False)
+            yield
+
     with step_bar(
         sum(cell.steps for cell in missing),
         lambda: sum(map(table.steps_done, missing)),
         console,
     ):
-        for record in table.run(options.jobs):
-            console.print(f"{record['row']}, seed {record['seed']}: done", highlight=False)
-    return bool(table.records())  # another process may be at all of them
+        return exhausted(told())
 
 
 def show(folder: Path, grids: Sequence[Grid], pictures: Sequence[Path] = ()) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wordwave.cli.progress import progress, spelled
+from wordwave.cli.progress import progress, say_waiting, spelled
 from wordwave.cli.reproduce import ReproduceOptions, cells_of
 from wordwave.experiments.anchors import check_installed
 from wordwave.experiments.cell_run import CellRun
@@ -86,6 +86,7 @@ def train(
         n_jobs=options.jobs,
         backend=options.backend,
         address=options.address,
+        on_wait=lambda n: say_waiting(n, "trainings", console),
     )
     by_key = {store.key_of(key(cell)): s for cell, s in zip(missing, seconds, strict=True)}
     with bar("trainings", sum(seconds), len(missing), console) as advance:

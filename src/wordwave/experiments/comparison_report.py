@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def table(records: list[Record], title: str) -> Table:
-    """For the terminal, the best test accuracy under each encoder in bold."""
+def table(records: list[Record], title: str, note: str = "") -> Table:
+    """For the terminal, the best test accuracy under each encoder in bold, with a note below."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    shown = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown = Table(title=Text(title), caption=note, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     names = ("encoder", "embedding", "test", "±", "dev", "parameters", "s/epoch", "words/s")
     for name in names:
         shown.add_column(name, justify="left" if name.startswith("e") else "right")
@@ -43,8 +44,8 @@ def table(records: list[Record], title: str) -> Table:
     return shown
 
 
-def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
-    """Means over seeds as CSV and Markdown."""
+def write_tables(records: list[Record], folder: Path, title: str, note: str = "") -> list[Path]:
+    """Means over seeds as CSV and Markdown, with a note in the latter."""
     rows = summarised(records)
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -52,7 +53,8 @@ def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
     writer.writerows(rows)
     write_text(folder / "table.csv", text.getvalue())
     names = list(rows[0])
-    lines = [f"# {title}", "", "| " + " | ".join(n.replace("_", " ") for n in names) + " |"]
+    heading = [f"# {title}", "", *([note, ""] if note else [])]
+    lines = [*heading, "| " + " | ".join(n.replace("_", " ") for n in names) + " |"]
     lines.append("|" + "---|" * len(names))
     lines += ["| " + " | ".join(_cell(row[n]) for n in names) + " |" for row in rows]
     write_text(folder / "table.md", "\n".join(lines) + "\n")

@@ -6,14 +6,14 @@ import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.store import Record, Store
+from wordwave.experiments.store import Count, Positive, Record, Store, fits
 from wordwave.plain import to_plain
 
 if TYPE_CHECKING:
@@ -23,6 +23,22 @@ KEY = ("row", "seed", "config")
 WARM_UP, TIMED_STEPS = 3, 20
 LONG = 30.0
 """Seconds after which no more steps of a row are timed."""
+
+
+class LongRecord(TypedDict):
+    """What is read of every training's record."""
+
+    row: str
+    seed: int
+    config: dict[str, Any]
+    steps: Count
+    parameters: Count
+
+
+class _StepTime(TypedDict):
+    row: str
+    config: dict[str, Any]
+    seconds: Positive
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,9 @@ class LongCell:
         steps: int = self.config.training.max_steps
         return steps
 
+    def __str__(self) -> str:
+        return f"{self.row}, seed {self.seed}"
+
     def key(self) -> Record:
         return {"row": self.row, "seed": self.seed, "config": to_plain(self.config)}
 
@@ -59,6 +78,10 @@ class LongTable(ABC):
     """
 
     out: Path
+    figures: ClassVar[type] = LongRecord
+    """What is read of the records of its rows."""
+    choice_figures: ClassVar[type] = LongRecord
+    """What is read of the records of choices, which the same file holds."""
 
     @abstractmethod
     def cells(self) -> list[LongCell]:
@@ -78,15 +101,26 @@ class LongTable(ABC):
 
     @property
     def store(self) -> Store:
-        return Store(self.out / "records.jsonl", KEY)
+        return Store(self.out / "records.jsonl", KEY, self._is_record)
+
+    def _is_record(self, record: Record) -> bool:
+        is_choice = ":" in str(record.get("row"))
+        return fits(record, self.choice_figures if is_choice else self.figures)
 
     def folder(self, cell: LongCell) -> Path:
         return self.out / "runs" / cell.name
 
-    def run(self, n_jobs: int = 1) -> Iterator[Record]:
+    def run(
+        self, n_jobs: int = 1, on_wait: Callable[[int], object] = lambda n: None
+    ) -> Iterator[Record]:
         """Run what is missing, one thread each; a record for each training as it ends."""
         yield from run_missing(
-            self.cells(), self.train, self.store, key=LongCell.key, n_jobs=n_jobs
+            self.cells(),
+            self.train,
+            self.store,
+            key=LongCell.key,
+            n_jobs=n_jobs,
+            on_wait=on_wait,
         )
 
     def missing(self) -> list[LongCell]:
@@ -127,7 +161,8 @@ class LongTable(ABC):
 
     @property
     def _timings(self) -> Store:
-        return Store(self.out / "timing.jsonl", ("row", "config"))
+        path = self.out / "timing.jsonl"
+        return Store(path, ("row", "config"), lambda record: fits(record, _StepTime))
 
 
 def _timed_by(row: str, config: Any) -> Record:

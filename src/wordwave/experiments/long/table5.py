@@ -6,9 +6,9 @@ Selection sees the dev part only; the test part is translated once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict
 
-from wordwave.experiments.long.long_table import LongCell, LongTable
+from wordwave.experiments.long.long_table import LongCell, LongRecord, LongTable
 from wordwave.models.config import EmbeddingKind
 from wordwave.recipes import read_recipe
 from wordwave.tasks.translate_config import TranslateConfig
@@ -45,6 +45,41 @@ CPU = {
 """What one core can do in an hour a row; the recipes read eight times as many words."""
 
 
+class _Score(TypedDict):
+    value: float
+    signature: str
+    interval: Annotated[list[float], lambda ends: len(ends) == 2]
+
+
+class _Scores(TypedDict):
+    bleu: _Score
+    tokenised_bleu: _Score
+    chrf: _Score
+
+
+class _Point(TypedDict):
+    step: int
+    dev_likelihood: float
+    dev_bleu: float | None
+
+
+class _FirstRelease(TypedDict, total=False):
+    test_first_release: _Scores
+
+
+class _Table5Record(LongRecord, _FirstRelease):
+    test: _Scores
+    bleu_counts: Annotated[
+        list[Annotated[list[int], lambda counts: len(counts) == 10]],
+        len,
+    ]
+    curve: list[_Point]
+
+
+class _ChoiceRecord(LongRecord):
+    dev_surprise: float
+
+
 @dataclass(frozen=True)
 class Table5(LongTable):
     """What is run and where.
@@ -65,6 +100,8 @@ class Table5(LongTable):
     steps: int | None = None
     seeds: int = 1
     changes: tuple[tuple[str, Any], ...] = ()
+    figures: ClassVar[type] = _Table5Record
+    choice_figures: ClassVar[type] = _ChoiceRecord
 
     def __post_init__(self) -> None:
         for row in self.rows:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 from wordwave.experiments.long.choices import changed
-from wordwave.experiments.long.long_table import LongCell, LongTable
+from wordwave.experiments.long.long_table import LongCell, LongRecord, LongTable
+from wordwave.experiments.store import Count
 from wordwave.recipes import read_recipe
 from wordwave.tasks.lm_config import LmConfig
 
@@ -63,6 +64,23 @@ def row_configs(size: Size = "small") -> dict[str, LmConfig]:
     return {row: changed(config, chosen.get(row, {})) for row, config in rows.items()}
 
 
+class _Point(TypedDict):
+    step: int
+    bpc: float
+
+
+class _ChoiceRecord(LongRecord):
+    valid_bpc: float
+    valid_characters: Count
+
+
+class _Table6Record(_ChoiceRecord):
+    memory: int
+    test_bpc: float
+    test_characters: Count
+    curve: list[_Point]
+
+
 @dataclass(frozen=True)
 class Table6(LongTable):
     """What is run and where.
@@ -83,6 +101,8 @@ class Table6(LongTable):
     seeds: int = 2
     budgets: tuple[Budget, ...] = ("updates", "time")
     changes: tuple[tuple[str, Any], ...] = ()
+    figures: ClassVar[type] = _Table6Record
+    choice_figures: ClassVar[type] = _ChoiceRecord
     scored: ClassVar[tuple[str, ...]] = ("valid", "test")
     """Parts of the text that finished models are scored on."""
 
