@@ -102,6 +102,17 @@ def test_what_a_killed_writer_left_is_removed(table, tmp_path):
     assert {".of-the-user", "notes.new", "model.safetensors"} <= left
 
 
+def test_a_finished_run_that_was_killed_before_tidying_is_tidied(table, tmp_path):
+    folder = tmp_path / "run"
+    run(command(table, folder, epochs=1))
+    whole = {path.name for path in folder.iterdir()}
+    (folder / "state").mkdir()
+    (folder / "state" / "state.safetensors").write_text("not needed any more")
+    (folder / ".training.lock").touch()
+    assert "is finished already" in run(command(table, folder, epochs=1)).stdout
+    assert {path.name for path in folder.iterdir()} == whole
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path, how):
     whole, _ = undisturbed

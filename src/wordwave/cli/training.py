@@ -100,7 +100,7 @@ def carry_out(
     import torch
     from rich.console import Console
 
-    from wordwave.tasks.prepared import train
+    from wordwave.tasks.prepared import remove_remains, train
     from wordwave.tasks.run_folder import finished
     from wordwave.training.processes import launched_processes
     from wordwave.training.run import Stopped
@@ -113,6 +113,8 @@ def carry_out(
     if result is not None:
         _check_examples(result, folder, load)
         console.print(f"{folder} is finished already.", **AS_IT_IS)
+        if processes.is_main_process:
+            remove_remains(folder)
         show(result, folder, console)
         return
     prepared = prepare(load())

@@ -6,7 +6,7 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,11 @@ from wordwave.training.processes import Processes, launched_processes
 from wordwave.training.run import Watch, is_seen, train_in
 from wordwave.training.task import Note, Task
 
+LOCK = ".training.lock"
 WRITTEN = (
     *("config.yaml", "vocab.json", "tokenizer.json", "casing.json", MARK, "metrics.jsonl"),
     *("tensorboard", "state", "state/state.safetensors", "model.safetensors", "test.jsonl"),
-    *("result.json", ".training.lock"),
+    *("result.json", LOCK),
 )
 """Names in a run folder that a training may write."""
 
@@ -110,10 +111,19 @@ def train(
         return result
 
 
+def remove_remains(folder: Path) -> None:
+    """Remove what a training that was killed after its last file has left of itself."""
+    if (folder / "state").exists() or (folder / LOCK).exists():
+        # Another process may be at it, or the folder read-only: nothing depends on this.
+        with suppress(OSError), locked(folder / LOCK, timeout=0):
+            remove_unfinished(folder)
+            shutil.rmtree(folder / "state", ignore_errors=True)
+
+
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Refuse to train where another process does: they would write over each other."""
-    path = folder / ".training.lock"
+    path = folder / LOCK
     check_place(path)
     check_inside(folder, WRITTEN)
     with ExitStack() as held:
