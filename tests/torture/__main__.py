@@ -59,7 +59,8 @@ class Suite:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.place = ROOT / "out" / "torture" / f"{fingerprint()}-{options.seed}"
+        about = (fingerprint(), str(options.seed), *options.only.split())
+        self.place = ROOT / "out" / "torture" / "-".join(about)
         chosen = commands(self.place / "data").items()
         self.commands = {k: c for k, c in chosen if k.startswith(options.only)}
         self.disk = FileSizeLimit if options.no_mount or os.geteuid() != 0 else FullDisk

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,9 @@ def _kill(running: Running, known: Reference, rng: random.Random) -> Record | No
         while running.seconds < share * known.seconds and running.is_running():
             time.sleep(PAUSE)
     else:
-        at = rng.choice(sorted(known.events))
+        kinds = sorted(known.events)
+        # Files that appear once are as interesting as checkpoints, but there are many of them.
+        (at,) = rng.choices(kinds, [1 + log2(known.events[kind]) for kind in kinds])
         n = left = rng.randint(1, known.events[at])
         before = files_in(running.folder)
         while left > 0 and running.is_running():
