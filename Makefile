@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench fuzz clean
 
 demo: $(VENV)/.installed-cli
 	$(BIN)/wordwave demo
@@ -23,6 +23,10 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
+
+# 10,000 random cases and 300 real processes, the same for the same seed; some minutes
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.fuzz --seed 0 --cases 10000 --processes 300 --jobs 2
 
 clean:
 	rm -rf $(VENV) out
