@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz import base as made
-from tests.fuzz.cases import area_of
+from tests.fuzz.cases import AREAS, area_of
 from tests.fuzz.judge import failures
 from tests.fuzz.run import SETTINGS, Ended, Running, poll, remove, start
 
@@ -42,6 +42,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=300, help="of them as real processes too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="gets failures.jsonl")
+    parser.add_argument("--area", choices=[*AREAS], help="only these of the cases")
     parser.add_argument("--case", type=int, help="repeat this one, and tell all of it")
     parser.add_argument("--process", action="store_true", help="repeat it as a real process")
     parser.add_argument("--keep", type=Path, help="repeat it in this folder, which stays")
@@ -101,12 +102,11 @@ def _one(options: argparse.Namespace, base: Path, root: Path) -> int:
 
 
 def _all(options: argparse.Namespace, base: Path, root: Path) -> int:
-    plan = [(n, False) for n in range(options.cases)]
-    step = max(1, options.cases // max(1, options.processes))
-    commands = [n for n in range(options.cases) if area_of(options.seed, n) != "api"]
-    plan += [(n, True) for n in commands[:: max(1, step * len(commands) // options.cases)]][
-        : options.processes
-    ]
+    areas = {n: area_of(options.seed, n) for n in range(options.cases)}
+    plan = [(n, False) for n, area in areas.items() if options.area in (None, area)]
+    commands = [n for n, _ in plan if areas[n] != "api"]
+    step = max(1, len(commands) // max(1, options.processes))
+    plan += [(n, True) for n in commands[::step]][: options.processes]
     options.out.mkdir(parents=True, exist_ok=True)
     told = Told(options, len(plan))
     waiting, running = iter(plan), []
@@ -139,7 +139,7 @@ class Told:
     def __init__(self, options: argparse.Namespace, n: int) -> None:
         self.options, self.n, self.began = options, n, time.monotonic()
         self.done: Counter[str] = Counter()
-        self.codes: Counter[str] = Counter()
+        self.codes: dict[str, Counter[int]] = defaultdict(Counter)
         self.seconds: Counter[str] = Counter()
         self.slowest, self.largest = 0.0, 0
         self.causes: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -148,7 +148,7 @@ class Told:
         case = ended.case
         area = "processes" if ended.as_process else case.area
         self.done[area] += 1
-        self.codes[f"{ended.code}"] += 1
+        self.codes[area][ended.code] += 1
         self.seconds[area] += ended.seconds  # type: ignore[assignment]
         self.slowest = max(self.slowest, ended.seconds)
         self.largest = max(self.largest, ended.memory)
@@ -188,9 +188,9 @@ class Told:
     def summary(self) -> int:
         print()
         for area, n in sorted(self.done.items()):
-            print(f"{area:<10}{n:>8,} cases, {1000 * self.seconds[area] / n:>7.0f} ms each")
-        codes = ", ".join(f"{n:,} × {code}" for code, n in self.codes.most_common())
-        print(f"exit codes: {codes}")
+            codes = ", ".join(f"{m:,} × {code}" for code, m in self.codes[area].most_common())
+            each = 1000 * self.seconds[area] / n
+            print(f"{area:<10}{n:>8,} cases, {each:>6.0f} ms each; exit codes {codes}")
         print(f"slowest {self.slowest:.1f} s, largest {self.largest / 1e9:.2f} GB")
         print(f"seed {self.options.seed}, {time.monotonic() - self.began:.0f} s")
         for (kind, cause), where in sorted(self.causes.items(), key=lambda c: -len(c[1])):

@@ -43,7 +43,7 @@ SHARES = ("None", "'word'", "'dim'", "'none'", "'real'", "'tied'")
 
 FUNCTIONS = (
     *("real", "imag", "conj", "rotate", "magnitude", "to_complex", "from_complex", "split"),
-    *("width", "phasor", "merge_heads"),
+    *("width", "phasor"),
 )
 NAMES = (
     *("'fasttext'", "'cnn'", "'lstm'", "'transformer'"),
@@ -127,10 +127,6 @@ def _layer(rng: Random) -> str:
 
 
 def _function(rng: Random) -> str:
-    if rng.random() < 0.4:
-        name = rng.choice(("join", "multiply", "scale", "hypot", "block", "split_heads"))
-        other = _scalar(rng) if name == "split_heads" else _tensor(rng)
-        return f"complex.{name}({_tensor(rng)}, {other})"
     return f"complex.{rng.choice(FUNCTIONS)}({_tensor(rng)})"
 
 

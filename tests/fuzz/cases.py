@@ -34,6 +34,8 @@ class Case:
     """What was damaged, and how."""
     patience: float | None = None
     """Seconds after which it is interrupted: what is asked for may take long."""
+    must_refuse: bool = False
+    """Whether success would be wrong: it was made of something that cannot be right."""
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -126,6 +128,7 @@ def run_folders(case: Case, rng: Random, base: Path, folder: Path) -> None:
     for path in rng.sample(important if rng.random() < 0.9 else files, rng.choice((1, 1, 1, 2))):
         case.notes.append(mutate.change(path, rng))
     case.patience = 8.0 if "train" in case.words[:1] else None
+    case.must_refuse = case.words[:1] != ["train"] and any(map(mutate.is_wrong, case.notes))
 
 
 def states(case: Case, rng: Random, base: Path, folder: Path) -> None:
@@ -140,8 +143,9 @@ def states(case: Case, rng: Random, base: Path, folder: Path) -> None:
     if "config.yaml" in case.notes[1] and rng.random() < 0.8:
         others = (*made.RUNS[name][2:], "--out", run)
     case.words = [*made.RUNS[name][:2], *others]
+    case.must_refuse = mutate.is_wrong(case.notes[1])
     if rng.random() < 0.1:
-        case.words = _uses(name, run, rng)
+        case.words, case.must_refuse = _uses(name, run, rng), False
     case.patience = 8.0
 
 
@@ -186,18 +190,18 @@ def damaged_files(case: Case, rng: Random, base: Path, folder: Path) -> None:
             (".csv", ".tsv", ".jsonl", ".txt", ".gz", ".csv.gz", ".npy", ".bin", "")
         )
     path = folder / f"odd{ending}"
-    _odd_file(case, rng, path, (folder / name).read_bytes())
+    _odd_file(case, rng, path, folder / name)
     places = {"FILE": path.name}
     case.words = [places.get(w, "run" if w.startswith("RUN/") else w) for w in words]
     if "STDIN" in words:
         case.words.remove("STDIN")
         content = path.read_bytes() if path.is_file() and not case.fifos else b""
         case.stdin = content[:3_000_000].decode("latin-1")
-    case.patience = 8.0 if words[0] in ("train", "probe", "compare", "search") else None
+    case.patience = None if words[0] in ("predict", "generate") else 8.0
 
 
-def _odd_file(case: Case, rng: Random, path: Path, content: bytes) -> None:
-    kind = rng.random()
+def _odd_file(case: Case, rng: Random, path: Path, like: Path) -> None:
+    kind, content = rng.random(), like.read_bytes()
     if kind < 0.02:
         case.notes.append(f"{path.name} missing")
     elif kind < 0.04:
@@ -212,16 +216,9 @@ def _odd_file(case: Case, rng: Random, path: Path, content: bytes) -> None:
         new, way = (content, "whole") if rng.random() < 0.6 else mutate.damaged(content, rng)
         case.fifos[path.name] = new[:3_000_000].decode("latin-1")
         case.notes.append(f"{path.name} a pipe: {way}")
-    elif kind < 0.3 and path.suffix == ".jsonl":
-        new, way = mutate.jsonl_file(content, rng)
-        path.write_bytes(new)
-        case.notes.append(f"{path.name}: {way}")
-    elif kind < 0.5 and path.suffix == ".yaml":
-        new, way = mutate.yaml_file(content, rng)
-        path.write_bytes(new)
-        case.notes.append(f"{path.name}: {way}")
     else:
-        new, way = mutate.damaged(content, rng)
+        by_kind = mutate.STRUCTURED.get(like.suffix, mutate.damaged)
+        new, way = (by_kind if kind < 0.6 else mutate.damaged)(content, rng)
         if rng.random() < 0.3:
             new, more = mutate.damaged(new[:3_000_000], rng)
             way += f", {more}"
@@ -293,7 +290,7 @@ def flags(case: Case, rng: Random, base: Path, folder: Path) -> None:
         case.words.insert(rng.randrange(len(case.words) + 1), odd)
         return
     known = list(_flags(kind))
-    for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
         name, hint = rng.choice(known)
         flag = "--" + (name.replace("_", "-") if rng.random() < 0.97 else name[:-1])
         if name == "jobs":
@@ -380,14 +377,15 @@ PATHS = (
 )
 
 
+INTEGERS = tuple(n for n in mutate.NUMBERS if isinstance(n, int))
+
+
 def _values(name: str, hint: Any, rng: Random) -> list[str]:
-    """What stands after a flag."""
+    """What stands after a flag: mostly of its type."""
     kind = rng.random()
-    if kind < 0.2:
-        return [rng.choice(mutate.TEXTS)]
-    if kind < 0.4:
-        return [str(rng.choice(mutate.NUMBERS))]
-    if kind < 0.42:
+    if kind < 0.05:
+        return [rng.choice((*mutate.TEXTS, *map(str, mutate.NUMBERS)))]
+    if kind < 0.06:
         return []
     if get_origin(hint) in (Union, UnionType):
         hint = rng.choice([part for part in get_args(hint) if part is not NoneType])
@@ -397,10 +395,10 @@ def _values(name: str, hint: Any, rng: Random) -> list[str]:
         inner = get_args(hint)[0]
         return [v for _ in range(rng.choice((0, 1, 2, 3))) for v in _values(name, inner, rng)]
     if hint is int:
-        return [str(rng.choice((0, 1, 2, 3, 4, 5, 8, 16, 100, 256, 300)))]
+        return [str(rng.choice((0, 1, 2, 3, 4, 5, 8, 16, 100, 256, 300, 5000, *INTEGERS)))]
     if hint is float:
-        return [str(rng.choice((0.0, 0.1, 0.5, 0.9, 1.0, 2.0, 1e-3, 1e3)))]
-    return [rng.choice(PATHS)]
+        return [str(rng.choice((0.0, 0.1, 0.5, 0.9, 1.0, 2.0, 1e-3, 1e3, *mutate.NUMBERS)))]
+    return [rng.choice((*PATHS, *PATHS, *mutate.TEXTS))]
 
 
 def python(case: Case, rng: Random, base: Path, folder: Path) -> None:

@@ -33,8 +33,13 @@ def failures(ended: Ended) -> list[tuple[str, str]]:
     if ended.code not in (0, 2, *([130] if ended.interrupted else [])):
         last = ended.err.strip().splitlines()[-1:] or [""]
         return [*found, ("exit code", f"{ended.code}: {last[0][:100]}")]
+    if ended.case.source:
+        return found  # Python shows warnings, and an error as it likes
     if ended.code == 2:
         found += _of_refusal(ended)
+    elif ended.code == 0 and ended.case.must_refuse:
+        what = re.sub(r"\S+ (\S+ \S+)$", r"\1", ended.case.notes[-1])
+        found.append(("accepted", f"{ended.case.words[0]}: {what}"))
     elif "Warning: " in ended.err:
         found.append(("warning", _warning(ended.err)))
     return found + _of_files(ended)

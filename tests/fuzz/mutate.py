@@ -271,8 +271,6 @@ def _tensors(path: Path, rng: Random) -> str:
         "bfloat16": lambda: old.bfloat16(),
         "int64": lambda: old.long(),
         "bool": lambda: old.bool(),
-        "nan": lambda: with_one(math.nan) if old.is_floating_point() else with_one(-1),
-        "inf": lambda: with_one(math.inf) if old.is_floating_point() else with_one(1e30),
         "1e38": lambda: with_one(1e38),
         "-1": lambda: with_one(-1),
         "all nan": lambda: old * math.nan if old.is_floating_point() else old - 10,
@@ -281,6 +279,8 @@ def _tensors(path: Path, rng: Random) -> str:
         "long": lambda: torch.zeros(1_000_000),
         "wide": lambda: torch.zeros(*old.shape[:-1], 4096),
     }
+    if old.is_floating_point():
+        changes |= {"nan": lambda: with_one(math.nan), "inf": lambda: with_one(math.inf)}
     way = rng.choice((*changes, "gone", "renamed", "added", "all gone", "under another's name"))
     if way in changes:
         tensors[name] = changes[way]()
@@ -303,6 +303,24 @@ def _tensors(path: Path, rng: Random) -> str:
     return f"{name} {way}"
 
 
+STRUCTURED = {
+    ".json": json_file,
+    ".jsonl": jsonl_file,
+    ".journal": jsonl_file,
+    ".yaml": yaml_file,
+}
+"""By how a file's name ends."""
+
+
+_WRONG = ("of one element more", "of no element", "with one dimension more", "nan", "inf", "gone")
+
+
+def is_wrong(note: str) -> bool:
+    """Whether a file of tensors must be refused for what `change` did to it."""
+    is_one = ".safetensors: " in note and "header" not in note and " all of " not in note
+    return is_one and note.endswith(_WRONG)
+
+
 def change(path: Path, rng: Random) -> str:
     """Damage a file in place, as its kind allows; what was done."""
     kind = rng.random()
@@ -320,8 +338,7 @@ def change(path: Path, rng: Random) -> str:
         return f"{path.name} a link to {target}"
     if path.suffix == ".safetensors":
         return f"{path.name}: {tensors_file(path, rng)}"
-    by_kind = {".json": json_file, ".jsonl": jsonl_file, ".journal": jsonl_file, ".yaml": yaml_file}
-    change_it = damaged if kind < 0.25 else by_kind.get(path.suffix, damaged)
+    change_it = damaged if kind < 0.25 else STRUCTURED.get(path.suffix, damaged)
     content, way = change_it(path.read_bytes(), rng)
     path.write_bytes(content)
     return f"{path.name}: {way}"

@@ -85,9 +85,10 @@ def start(base: Path, seed: int, number: int, scratch: Path, *, as_process: bool
         os.setsid()
         folder = scratch / "folder"
         folder.mkdir()
+        _keep(scratch, Case(number, "not built"), [])
         case = build(base, seed, number, folder)
         before = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-        (scratch / "case.json").write_text(json.dumps([case.plain(), before]))
+        _keep(scratch, case, before)
         os.chdir(folder)
         _connect(scratch, case)
         _limit()
@@ -102,6 +103,10 @@ def start(base: Path, seed: int, number: int, scratch: Path, *, as_process: bool
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _keep(scratch: Path, case: Case, files: list[str]) -> None:
+    (scratch / "case.json").write_text(json.dumps([case.plain(), files]))
 
 
 def poll(running: Running) -> Ended | None:
@@ -147,7 +152,10 @@ def _ended(running: Running, code: int, seconds: float, memory: int, hung: bool)
     told, before = json.loads((scratch / "case.json").read_text())
     folder = scratch / "folder"
     made = [p for p in folder.rglob("*") if str(p.relative_to(folder)) not in set(before)]
-    out, err = ((scratch / name).read_bytes() for name in ("stdout", "stderr"))
+    out, err = (
+        path.read_bytes() if (path := scratch / name).exists() else b""
+        for name in ("stdout", "stderr")
+    )
     return Ended(
         case=Case(**told),
         scratch=scratch,
