@@ -6,6 +6,7 @@ import gzip
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
@@ -54,20 +55,28 @@ SEARCH = (
 RECORDS = {"probe": PROBE, "compare": COMPARE, "search": SEARCH}
 
 
-def make(folder: Path) -> None:
-    """Fill a folder: data/, runs/, states/ and records/."""
+def make(
+    folder: Path,
+    runs: Iterable[str] = RUNS,
+    records: Iterable[str] = RECORDS,
+    answer: Callable[..., object] | None = None,
+) -> None:
+    """Fill a folder: data/, where commands are run, runs/, states/ and records/.
+
+    Args:
+        answer: calls the command line, which must succeed; by default in this process.
+    """
+    answer = answer or _answer
     data = folder / "data"
     data.mkdir(parents=True)
     os.chdir(data)
     _write_data(data)
-    for name, words in RUNS.items():
-        _answer(*words, "--out", name)
-        (folder / "runs").mkdir(exist_ok=True)
-        shutil.rmtree(data / name / "tensorboard", ignore_errors=True)
-        shutil.move(data / name, folder / "runs" / name)
+    for name in runs:
+        answer(*RUNS[name], "--out", str(folder / "runs" / name))
+        shutil.rmtree(folder / "runs" / name / "tensorboard", ignore_errors=True)
         _stop_in_the_middle(folder / "runs" / name, folder / "states" / name)
-    for name, words in RECORDS.items():
-        _answer(*words, "--out", str(folder / "records" / name))
+    for name in records:
+        answer(*RECORDS[name], "--out", str(folder / "records" / name))
     _take_results(folder / "records")
 
 
