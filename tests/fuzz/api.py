@@ -111,7 +111,8 @@ def _embedding(rng: Random) -> str:
         made = f"build_embedding({name}, {_arguments(rng, EMBEDDINGS[kind])})"
     positions = "" if rng.random() < 0.6 else f", positions={_scalar(rng)}"
     if rng.random() < 0.15:
-        return f"{made}.shift({_ids(rng)}, {_tensor(rng)}, {_scalar(rng)})"
+        waves = f"WaveEmbedding({_arguments(rng, WaveEmbedding)})"
+        return f"{waves}.shift({_ids(rng)}, {_tensor(rng)}, {_scalar(rng)})"
     return f"{made}({_ids(rng)}{positions})"
 
 

@@ -143,7 +143,7 @@ def states(case: Case, rng: Random, base: Path, folder: Path) -> None:
     if "config.yaml" in case.notes[1] and rng.random() < 0.8:
         others = (*made.RUNS[name][2:], "--out", run)
     case.words = [*made.RUNS[name][:2], *others]
-    case.must_refuse = mutate.is_wrong(case.notes[1])
+    case.must_refuse = path == state and mutate.is_wrong(case.notes[1])
     if rng.random() < 0.1:
         case.words, case.must_refuse = _uses(name, run, rng), False
     case.patience = 8.0
@@ -197,7 +197,7 @@ def damaged_files(case: Case, rng: Random, base: Path, folder: Path) -> None:
         case.words.remove("STDIN")
         content = path.read_bytes() if path.is_file() and not case.fifos else b""
         case.stdin = content[:3_000_000].decode("latin-1")
-    case.patience = None if words[0] in ("predict", "generate") else 8.0
+    case.patience = None if words[0] == "predict" else 8.0
 
 
 def _odd_file(case: Case, rng: Random, path: Path, like: Path) -> None:
@@ -293,9 +293,11 @@ def flags(case: Case, rng: Random, base: Path, folder: Path) -> None:
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
         name, hint = rng.choice(known)
         flag = "--" + (name.replace("_", "-") if rng.random() < 0.97 else name[:-1])
-        if name == "jobs":
-            # Processes are really started: a large number would take the whole machine.
+        if name in ("jobs", "threads"):
+            # They are really started: a large number would take the whole machine.
             case.words += [flag, rng.choice(("1", "0", "-1", "x", "nan", "", "1.5"))]
+            if name == "threads" and rng.random() < 0.5:
+                case.words[-1] = rng.choice(("100000", str(2**31 - 1), str(2**63)))
         elif hint is bool:
             case.words.append(flag if rng.random() < 0.6 else f"--no-{flag[2:]}")
         else:

@@ -25,12 +25,13 @@ def failures(ended: Ended) -> list[tuple[str, str]]:
         found.append(("memory", f"{ended.memory / 1e9:.1f} GB; {' '.join(ended.case.words[:2])}"))
     if ended.seconds > SECONDS:
         found.append(("slow", f"{ended.seconds:.0f} s; {' '.join(ended.case.words[:2])}"))
-    if ended.code < 0:
+    if ended.code < 0 and not (ended.interrupted and ended.code == -signal.SIGINT):
         name = signal.Signals(-ended.code).name
         return [*found, ("crash", f"{name} {_where(ended)}")]
     if "Traceback (most recent call last)" in ended.err:
         return [*found, ("traceback", _raised(ended.err))]
-    if ended.code not in (0, 2, *([130] if ended.interrupted else [])):
+    # Python dies of an interrupt that comes while it ends.
+    if ended.code not in (0, 2, *((130, -signal.SIGINT) if ended.interrupted else ())):
         last = ended.err.strip().splitlines()[-1:] or [""]
         return [*found, ("exit code", f"{ended.code}: {last[0][:100]}")]
     if ended.case.source:
@@ -38,8 +39,8 @@ def failures(ended: Ended) -> list[tuple[str, str]]:
     if ended.code == 2:
         found += _of_refusal(ended)
     elif ended.code == 0 and ended.case.must_refuse:
-        what = re.sub(r"\S+ (\S+ \S+)$", r"\1", ended.case.notes[-1])
-        found.append(("accepted", f"{ended.case.words[0]}: {what}"))
+        file, name, way = re.match(r"(\S+): (\w*)\S* (.*)", ended.case.notes[-1]).groups()
+        found.append(("accepted", f"{file} with a tensor of {name} {way}"))
     elif "Warning: " in ended.err:
         found.append(("warning", _warning(ended.err)))
     return found + _of_files(ended)

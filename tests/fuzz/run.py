@@ -83,6 +83,7 @@ def start(base: Path, seed: int, number: int, scratch: Path, *, as_process: bool
         return Running(number, as_process, scratch, pid, time.monotonic())
     try:
         os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
         folder = scratch / "folder"
         folder.mkdir()
         _keep(scratch, Case(number, "not built"), [])
@@ -141,7 +142,8 @@ def _interrupt(running: Running, seconds: float) -> None:
             told, _ = json.loads((running.scratch / "case.json").read_text())
         except (OSError, ValueError):
             return
-        running.patience = told["patience"] or SECONDS * 2
+        start_up = 8.0 if running.as_process else 0.0
+        running.patience = start_up + (told["patience"] or 2 * SECONDS)
     if seconds > running.patience:
         running.interrupted = True
         os.killpg(running.pid, signal.SIGINT)
