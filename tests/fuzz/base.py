@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -78,6 +80,7 @@ def make(
     for name in records:
         answer(*RECORDS[name], "--out", str(folder / "records" / name))
     _take_results(folder / "records")
+    _forget_times(folder)
 
 
 def _answer(*words: str) -> None:
@@ -158,6 +161,26 @@ def _stop_in_the_middle(run: Path, folder: Path) -> None:
         shutil.rmtree(folder / "tensorboard", ignore_errors=True)
     else:
         raise RuntimeError(f"{folder} was not stopped")
+
+
+def _forget_times(folder: Path) -> None:
+    """Put a constant in the place of every time, so that the same case is the same tomorrow."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    steady = ((r'("\w*(?:seconds|per_second)": )[\d.e+-]+', r"\g<1>0.5"),)
+    steady += ((r"\d{4}-\d\d-\d\dT[\d:.]+", "2020-01-01T00:00:00.000001"),)
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".json", ".jsonl", ".journal"):
+            text = path.read_text(encoding="utf-8")
+            for pattern, constant in steady:
+                text = re.sub(pattern, constant, text)
+            path.write_text(text, encoding="utf-8")
+        elif path.name == "state.safetensors":
+            with safe_open(path, framework="pt") as file:
+                progress = json.loads(file.metadata()["progress"]) | {"seconds": 0.5}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            save_file(tensors, path, metadata={"progress": json.dumps(progress)})
 
 
 def _take_results(folder: Path) -> None:

@@ -234,7 +234,7 @@ def _header(path: Path, rng: Random) -> str:
         header["__metadata__"]["progress"] = changed
         way = f"progress: {way}"
     else:
-        header, way = restructured(header, rng)
+        header, way = restructured(dict(sorted(header.items())), rng)
     told = json.dumps(header).encode("utf-8", "surrogatepass")
     path.write_bytes(struct.pack("<Q", len(told)) + told + rest)
     return f"header: {way}"
