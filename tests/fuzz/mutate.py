@@ -27,8 +27,8 @@ TEXTS = (
 )
 SURROGATE = "\ud800"
 """JSON may hold half a character, which no file in UTF-8 can."""
-BOMB = "a: &a [x]\n" + "".join(
-    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("abcdefghi")
+BOMB = "data:\n- &a [x]\n" + "".join(
+    f"- &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("abcdefghi")
 )
 """Each line has nine times the one before it."""
 YAML = (
