@@ -397,7 +397,7 @@ def _values(name: str, hint: Any, rng: Random) -> list[str]:
         inner = get_args(hint)[0]
         return [v for _ in range(rng.choice((0, 1, 2, 3))) for v in _values(name, inner, rng)]
     if hint is int:
-        return [str(rng.choice((0, 1, 2, 3, 4, 5, 8, 16, 100, 256, 300, 5000, *INTEGERS)))]
+        return [str(rng.choice((0, 1, 2, 3, 4, 5, 8, 16, 100, 256, 300, 1000, *INTEGERS)))]
     if hint is float:
         return [str(rng.choice((0.0, 0.1, 0.5, 0.9, 1.0, 2.0, 1e-3, 1e3, *mutate.NUMBERS)))]
     return [rng.choice((*PATHS, *PATHS, *mutate.TEXTS))]
