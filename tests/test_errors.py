@@ -155,7 +155,7 @@ def test_a_range_goes_only_with_a_start_that_uses_it(init):
     (lambda: rnn(x(2, 5, 8), x(2) > 0), "lengths must be 2 integers", "torch.bool"),
     (lambda: lstm(x(2, 5, 8), None, (x(1, 2, 6),)), "state", "2 tensor(s)", "(1, 2, 6)", "got"),
     (lambda: rnn(x(2, 5, 8), None, (x(1, 3, 6),)), "state", "(1, 2, 6)", "got [(1, 3, 6)]"),
-    (lambda: attention(x(2, 5, 7)), "source must", "last dimension of 8", "got shape (2, 5, 7)"),
+    (lambda: attention(x(2, 5, 7)), "x must", "last dimension of 8", "got shape (2, 5, 7)"),
     (lambda: attention(x(2, 5, 7), x(2, 5, 8)), "x must", "last dimension of 8", "(2, 5, 7)"),
     (lambda: attention(x(5, 8)), "must be (B, L, width)", "got shape (5, 8)"),
     (lambda: attention(x(2, 5, 8), x(3, 5, 8)), "same batch size", "got 2 and 3"),

@@ -42,7 +42,8 @@ def test_a_writer_that_fails_halfway_leaves_the_old_file_and_nothing_else(tmp_pa
 )
 def test_a_full_disk_names_the_file_that_was_asked_for(tmp_path, problem):
     path = tmp_path / "file"
-    with pytest.raises(OSError, match=rf"'{path}' cannot be written: No space left on device$"):
+    said = f"'{path}' cannot be written: No space left on device; free some disk space and run the"
+    with pytest.raises(OSError, match=rf"^{said} same command again$"):
         write_whole(path, half_and(problem))
     assert not list(tmp_path.iterdir())
 

@@ -30,7 +30,7 @@ from wordwave.tasks.config import ClassifyConfig, TextSettings
 from wordwave.tasks.prepared import train
 from wordwave.training.settings import TrainingSettings
 
-SMALL = {"dim": 8, "hidden_dim": 8, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
+SMALL = {"dim": 8, "hidden_dim": 0, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
 SMALL |= {"dropout": 0.1, "word_dropout": 0.0}  # too few numbers to drop half of them
 
 
@@ -322,10 +322,12 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     ("change", "message"),
     [
         (lambda told: [], "is not of an estimator"),
-        (lambda told: {}, "is not of an estimator: 'parameters'"),
+        (lambda told: {}, "is not of an estimator: it has no 'parameters'"),
         (lambda told: told | {"parameters": {"dim": 3}}, "parameters must be among"),
         (lambda told: told | {"label_type": "V8"}, "label_type must be"),
         (lambda told: told | {"label_type": "nonsense"}, "is not of an estimator"),
+        (lambda told: told | {"label_type": "U100000000"}, "label_type must be"),
+        (lambda told: told | {"parameters": {"n_threads": "x"}}, "n_threads must be int or null"),
         (lambda told: told | {"classes": 3}, "classes must be a list"),
         (lambda told: told | {"classes": [0, 2]}, "must have the classes of vocab.json"),
         (lambda told: told | {"classes": [0.5, 1.5]}, "classes must be a list of int64"),

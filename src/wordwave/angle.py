@@ -8,7 +8,9 @@ from torch import Tensor
 from wordwave.complex import TURN
 
 
-def sinusoidal(dim: int, *, base: float = 10_000.0, device: torch.device | None = None) -> Tensor:
+def sinusoidal(
+    dim: int, *, base: float = 10_000.0, device: torch.device | str | int | None = None
+) -> Tensor:
     """ω_k = base^(−k/D), k = 0 … D−1: the frequencies of sinusoidal positions of width 2·D.
 
     Computed by Python, so that eager, compiled and exported models agree to the last bit: at

@@ -51,6 +51,30 @@ def width(z: Tensor) -> int:
     return z.shape[-1] // 2
 
 
+def check_tensor(name: str, x: object) -> None:
+    """Refuse what is no tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+
+
+def check_real(name: str, x: Tensor) -> None:
+    """Refuse numbers that no layer computes with: whole ones, and torch's own complex ones."""
+    if x.is_complex():
+        raise ValueError(
+            f"{name} must be of a real dtype in [real | imag] layout, got {x.dtype}; "
+            "wordwave.complex.from_complex converts"
+        )
+    if not x.is_floating_point():
+        raise ValueError(f"{name} must be of a floating-point dtype, got {x.dtype}")
+
+
+def parameter_dtype(dtype: torch.dtype | None) -> torch.dtype:
+    """What parameters are stored as, by default torch's default dtype."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a real floating-point one, got {dtype}")
+    return dtype or torch.get_default_dtype()
+
+
 def real(z: Tensor) -> Tensor:
     """Real part. Shape: (..., 2·D) -> (..., D)"""
     return split(z)[0]

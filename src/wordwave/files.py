@@ -1,10 +1,12 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all, and read if they are regular and not too large."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +15,9 @@ _UMASK = os.umask(0)
 os.umask(_UMASK)  # it can only be read by setting it, for all threads: once is enough
 # Writers made in Rust tell of a full disk in words alone.
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Of a killed `write_whole`: its own file, and the one that safetensors writes before that.
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.new|\.tmp[A-Za-z0-9]{6}")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -39,10 +44,10 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     except BrokenPipeError:  # a pipe's reader has seen enough
         raise
     except Exception as problem:
-        reason = _os_reason(problem, (new, path, *path.parents))
-        if reason is None:
+        refused = _refused(problem, (new, path, *path.parents))
+        if refused is None:
             raise
-        raise OSError(f"'{named}' cannot be written: {reason}") from problem
+        raise _unwritable(named, refused) from problem
     finally:
         with suppress(OSError):
             new.unlink()
@@ -51,6 +56,54 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole."""
     write_whole(path, lambda new: new.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def read_text(path: Path, *, most: int) -> str:
+    """The UTF-8 text of a file of at most so many bytes."""
+    check_regular(path)
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"'{path}' has more than the {most:,} bytes that are read")
+    return content.decode("utf-8")
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a folder, and a pipe or device, which might never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"'{path}' is not a regular file")
+
+
+def check_inside(folder: Path, names: Iterable[str]) -> None:
+    """Refuse links and pipes by which files of a folder would be written elsewhere."""
+    for name in names:
+        path = folder / name
+        if path.exists() and not path.is_dir():
+            check_regular(path)
+        if path.is_symlink() and folder.resolve() not in _resolved(path).parents:
+            raise ValueError(
+                f"'{path}' is a link to another folder, where nothing is written: replace it by "
+                "what it leads to"
+            )
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Where a file is written piece by piece: an error names it and says what to do."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno is None:  # it does so already
+            raise
+        raise _unwritable(path, problem) from problem
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed writers left in a folder that nobody else writes to now."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if _UNFINISHED.fullmatch(path.name):
+                path.unlink()
 
 
 @contextmanager
@@ -80,14 +133,22 @@ def check_place(path: Path) -> None:
         raise OSError(f"'{nearest}' is a file, not a folder")
 
 
-def _os_reason(problem: Exception, own: tuple[Path, ...]) -> str | None:
-    """Why the system refused; `None` for a problem of another kind or with another file."""
+def _refused(problem: Exception, own: tuple[Path, ...]) -> OSError | None:
+    """What the system refused; `None` for a problem of another kind or with another file."""
     if isinstance(problem, OSError):
-        if problem.filename is not None and Path(problem.filename) not in own:
-            return None
-        return problem.strerror or str(problem)
+        is_other = problem.filename is not None and Path(problem.filename) not in own
+        return None if is_other else problem
     number = _OS_ERROR.search(str(problem))
-    return None if number is None else os.strerror(int(number[1]))
+    return None if number is None else OSError(int(number[1]), os.strerror(int(number[1])))
+
+
+def _unwritable(path: Path, problem: OSError) -> OSError:
+    what_to_do = ""
+    if problem.errno is not None:
+        first = "free some disk space" if problem.errno in _FULL else "correct this"
+        what_to_do = f"; {first} and run the same command again"
+    reason = problem.strerror or problem
+    return OSError(f"'{path}' cannot be written: {reason}{what_to_do}")
 
 
 def _resolved(path: Path) -> Path:

@@ -44,14 +44,14 @@ def test_probe_writes_records_tables_and_pictures_and_goes_on_where_it_stopped(t
     assert (tmp_path / "records.jsonl").read_text() == records
 
 
-def test_other_lengths_or_another_text_are_other_cells(tmp_path):
+def test_other_lengths_or_another_text_are_other_cells(cli, tmp_path):
     texts = [tmp_path / f"{name}.txt" for name in "ab"]
     for n, text in enumerate(texts):
         text.write_text("\n".join(f"one{i} two three four five{n}" for i in range(30)))
     command = ("probe", "--tasks", "swap-text", "--encoders", "fasttext", "--embeddings", "none")
     command += ("--jobs", "1", "--out", tmp_path / "out", *SMALL)
     for text, lengths in ((texts[0], "10-20"), (texts[1], "10-20"), (texts[1], "10-30")):
-        assert wordwave(*command, "--text", text, "--lengths", lengths).returncode == 0
+        assert cli.call(*command, "--text", text, "--lengths", lengths).code == 0
     assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 3
 
 
@@ -94,8 +94,6 @@ def test_a_killed_probe_keeps_its_finished_cells(tmp_path):
         (("--jobs", "0"), "jobs must be at least 1, got 0"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(arguments, said, tmp_path):
-    result = wordwave("probe", *arguments, "--out", tmp_path / "out")
-    assert result.returncode == 2
-    assert said in result.stderr and len(result.stderr.strip().splitlines()) == 1
+def test_a_mistake_is_one_line_and_exit_code_2(cli, arguments, said, tmp_path):
+    cli.refusal(cli.call("probe", *arguments, "--out", tmp_path / "out"), said)
     assert not (tmp_path / "out").exists()

@@ -106,7 +106,8 @@ def test_long_texts_say_what_was_left_out(runs, tmp_path, capsys):
     [
         (("a text", "--file", "b.txt"), "a text or --file, got both 'a text' and 'b.txt'"),
         (("a text", "--picture", "why.bmp"), "a picture must end in .png, .svg, .pdf, got"),
-        (("a text", "--shuffles", "-1"), "n_shuffles must be at least 0, got -1"),
+        (("a text", "--shuffles", "-1"), "shuffles must be at least 0, got -1"),
+        (("a text", "--shuffles", "1000000000"), "shuffles must be at most 100000, got"),
     ],
 )
 def test_mistakes_are_told_in_one_line(runs, arguments, said):

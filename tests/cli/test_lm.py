@@ -4,8 +4,8 @@ import json
 
 import pytest
 import torch
-from rich.console import Console
 
+from wordwave.cli.console import Console
 from wordwave.cli.evaluate_lm import evaluate_lm
 from wordwave.cli.train_lm import show_result
 from wordwave.models.classifier import count_parameters
@@ -119,6 +119,9 @@ def test_bad_runs_and_choices_are_one_line(cli, run, trained, tmp_path):
     cli.refusal(cli.call("generate", trained.folder), "is a run of 'classify', wanted one of 'lm'")
     cli.refusal(cli.call("generate", run, "--temperature", "-1"), "temperature must be at least 0")
     cli.refusal(cli.call("generate", run, "--length", "-1"), "length must be at least 0, got -1")
+    endless = cli.call("generate", run, "--length", "1000000000")
+    cli.refusal(endless, "length must be at most 10000000, got 1000000000")
+    cli.refusal(cli.call("generate", run, "--memory", "1000000"), "memory must be at most 100000")
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in FOLDER.glob("lm-*.yaml")))

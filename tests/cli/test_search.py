@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from wordwave.cli.search import load_without_test, search
@@ -101,6 +102,74 @@ def test_a_stop_ends_the_workers_keeps_trials_and_says_how_to_go_on(table, tmp_p
     before = journal.read_text()
     time.sleep(0.3)
     assert journal.read_text() == before  # no worker is left
+
+
+def kill_a_worker(running):
+    """Kill -9 a process that trains."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None:
+        children = psutil.Process(running.pid).children()
+        workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        # One that has begun: it has imported torch, and computes.
+        if busy := [worker for worker in workers if worker.memory_info().rss > 2**27]:
+            busy[0].kill()
+            return
+        time.sleep(0.02)
+    pytest.fail("no worker was ever busy")
+
+
+def drawn(out):
+    """What was tried and found, without times."""
+    with (out / "trials.csv").open() as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def test_a_search_whose_worker_is_killed_tries_what_an_undisturbed_one_tries(table, tmp_path):
+    more = ("--trials", "6", "--jobs", "1", "--epochs", "20", "--pool", "paper")
+    command = [sys.executable, "-m", "wordwave", "search"]
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    for folder in folders:
+        running = subprocess.Popen(
+            [*command, *words(table, folder, *more)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        if folder.name == "killed":
+            kill_a_worker(running)
+        _, told = running.communicate(timeout=300)
+        assert running.returncode == 0, told
+    assert len(drawn(folders[0])) == 6 and drawn(folders[0]) == drawn(folders[1])
+    assert (folders[0] / "best.yaml").read_text() == (folders[1] / "best.yaml").read_text()
+    assert not list(folders[1].glob(".worker-*"))
+
+
+def test_a_comparison_whose_worker_is_killed_finds_what_an_undisturbed_one_finds(table, tmp_path):
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    for encoder in ("fasttext", "cnn"):
+        (recipes / f"{encoder}.yaml").write_text(
+            f"model: {{encoder: {encoder}, dim: 8, n_filters: 4}}\ntraining: {{epochs: 20}}\n"
+        )
+    command = [sys.executable, "-m", "wordwave", "compare", "--data", str(table), "--recipes"]
+    command += [str(recipes), "--encoders", "fasttext", "cnn", "--embeddings", "none", "--seeds"]
+    command += ["2", "--out"]
+    found = []
+    for name, jobs in (("whole", "1"), ("killed", "2")):
+        running = subprocess.Popen(
+            [*command, str(tmp_path / name), "--jobs", jobs],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        if name == "killed":
+            kill_a_worker(running)
+        _, told = running.communicate(timeout=300)
+        assert running.returncode == 0, told
+        records = map(json.loads, (tmp_path / name / "records.jsonl").read_text().splitlines())
+        found.append(
+            sorted(
+                (r["encoder"], r["seed"], r["test_accuracy"], r["dev_accuracy"], r["epochs"])
+                for r in records
+            )
+        )
+    assert len(found[0]) == 4 and found[0] == found[1]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ import re
 from types import SimpleNamespace
 
 import pytest
+import torch
+
+from wordwave.experiments.pictures.attention import draw_attention
 
 WORDS = ("ab", "cd", "ef", "gh")
 QUICK = ("--dim", "8", "--encoder-layers", "1", "--decoder-layers", "1", "--n-heads", "2")
@@ -123,6 +126,12 @@ def test_a_picture_of_attention_and_scores_against_references(cli, run, files, t
         cli.call("translate", run.folder, files.source, "--reference", short),
         "must have a line for each of the 60",
     )
+
+
+def test_a_picture_draws_control_characters_as_unknown_ones(tmp_path):
+    """No font has them, and a model that has learnt little writes them."""
+    picture = draw_attention(["ab", "\x01"], ["\x04 $"], torch.ones(1, 1, 2), tmp_path / "a.png")
+    assert picture.stat().st_size > 1000
 
 
 def test_a_line_of_ten_thousand_words_is_cut_and_that_is_said(cli, run, tmp_path):

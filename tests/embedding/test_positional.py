@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tolerance import approx, rounding
 from wordwave import EMBEDDINGS, WaveEmbedding, build_embedding
 from wordwave import complex as cx
 
@@ -121,7 +122,7 @@ def test_tpe_is_the_imaginary_and_real_part_of_a_word_shared_wave(dim):
         tpe.words.weight.data.zero_()
         z = wave(ids, positions=positions)
         pairs = torch.stack([cx.imag(z), cx.real(z)], dim=-1).flatten(-2)
-        assert torch.equal(tpe(ids, positions=positions), pairs)
+        assert_close(tpe(ids, positions=positions), pairs, **rounding())
 
 
 def test_tpe_starts_where_a_word_shared_wave_starts_by_default():
@@ -135,8 +136,8 @@ def test_tpe_is_the_formula_of_vaswani():
     for pos in range(1, 21):
         for k in range(D // 2):
             angle = torch.tensor(pos / 10_000 ** (2 * k / D), dtype=torch.float64)
-            assert added[pos - 1, 2 * k].item() == pytest.approx(angle.sin().item(), abs=1e-6)
-            assert added[pos - 1, 2 * k + 1].item() == pytest.approx(angle.cos().item(), abs=1e-6)
+            assert added[pos - 1, 2 * k].item() == approx(angle.sin().item(), terms=4)
+            assert added[pos - 1, 2 * k + 1].item() == approx(angle.cos().item(), terms=4)
 
 
 def test_tpe_keeps_its_angles_when_a_model_is_cast_to_bfloat16():
@@ -172,5 +173,5 @@ def test_complex_vanilla_is_amplitude_and_angle(oracle):
     emb = build_embedding("complex-vanilla", V, D)
     r, theta = emb.words.weight[IDS].double(), emb.phase.weight[IDS].double()
     expected = torch.polar(r.abs(), theta + torch.pi * (r < 0))
-    assert_close(oracle.native(emb(IDS)), expected, rtol=1e-5, atol=1e-6)
+    assert_close(oracle.native(emb(IDS)), expected, **rounding(terms=8))
     assert sum(p.numel() for p in emb.parameters()) == 2 * V * D

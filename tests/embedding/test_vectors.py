@@ -229,6 +229,11 @@ class TestMalformedText:
             (b"0 300\n", "line 1: expected a count and a dim above 0, found 0 300"),
             (b"3 0\n", "line 1: expected a count and a dim above 0, found 3 0"),
             (b"x" * (1 << 21), "line 1: longer than 1048576 bytes"),
+            (
+                b"word" + b" 1" * 500_000,
+                "line 1: expected at most 10000 numbers a word, found 500000",
+            ),
+            (b"1 500000\nword 1\n", "line 1: expected at most 10000 numbers a word, found 500000"),
             (b"PK\x03\x04 \x00\x01 1 2\n", "line 1: expected a word .*; is this text"),
         ],
         ids=lambda value: value if isinstance(value, str) else "",

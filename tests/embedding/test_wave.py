@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tolerance import approx, rounding
 from wordwave import WaveEmbedding
 
 SHARES = (None, "word", "dim")
@@ -31,7 +32,7 @@ def test_positions_are_one_to_length_by_default(oracle, sharing, damping):
     z = emb(IDS)
     assert z.shape == (2, 5, 2 * D) and z.dtype == torch.float32
     assert_close(z, emb(IDS, positions=torch.tensor([1, 2, 3, 4, 5])))
-    assert_close(oracle.native(z), oracle.wave(emb, IDS), rtol=1e-5, atol=1e-6)
+    assert_close(oracle.native(z), oracle.wave(emb, IDS), **rounding(terms=8))
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -123,7 +124,7 @@ def test_sensitivity_is_the_mean_absolute_frequency(share):
     delta = emb.sensitivity()
     assert delta.shape == (V,) and delta[0] == 0
     for j in range(1, V):
-        assert delta[j].item() == pytest.approx(sum(abs(w) for w in full[j].tolist()) / D)
+        assert delta[j].item() == approx(sum(abs(w) for w in full[j].tolist()) / D, terms=D)
 
 
 @pytest.mark.parametrize("share", SHARES)

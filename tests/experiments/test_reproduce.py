@@ -1,9 +1,11 @@
 """`wordwave reproduce` on made-up data: runs, resumes, shares a store, and shows."""
 
+import importlib
 import json
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -233,17 +235,8 @@ def test_what_another_process_has_stored_meanwhile_is_not_run_again(tmp_path):
     first = next(results)
     store.append({"n": 11, "value": "from elsewhere"})
     values = [first["value"], *(r["value"] for r in results)]
-    assert values == [2 * n for n in range(11)]
-
-
-def test_what_another_process_is_at_is_left_to_it(tmp_path):
-    store = Store(tmp_path / "records.jsonl", ["n"])
-    with store.claimed({"n": 3}) as is_ours:
-        assert is_ours
-        found = list(run_missing(range(5), double, store, key=key_of, n_jobs=1))
-    assert sorted(r["n"] for r in found) == [0, 1, 2, 4]
-    assert [r["n"] for r in run_missing(range(5), double, store, key=key_of, n_jobs=1)] == [3]
-    with store.claimed({"n": 3}) as is_ours:
+    assert values == [0, "from elsewhere", *(2 * n for n in range(1, 11))]
+    with store.claimed({"n": 11}) as is_ours:
         assert not is_ours  # it is there
 
 
@@ -251,7 +244,8 @@ def test_what_another_process_is_at_is_left_to_it(tmp_path):
 def test_a_cluster_of_two_workers_runs_the_same_grid(
     backend, package, tmp_path, tiny_home, tiny_recipes, monkeypatch
 ):
-    pytest.importorskip(package)
+    if find_spec(package) is None:  # Ray must not be imported before its environment is set
+        pytest.skip(f"{package} is not installed")
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent}:{':'.join(sys.path)}")
     store = Store(tmp_path / "records.jsonl", KEY)
     protocol = Protocol(folder=tiny_recipes)
@@ -274,3 +268,47 @@ def test_a_cluster_without_its_package_is_refused(backend, package, tmp_path, mo
     store = Store(tmp_path / "records.jsonl", ["n"])
     with pytest.raises(ValueError, match=r"wordwave\[cluster\]"):
         list(run_missing([1], double, store, key=key_of, backend=backend))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("table2", "--quick"), "150 of 150 trainings are missing: about"),
+        (("table2", "--folds", "1", "--search-trials", "3"), "132 searches of 3 trials"),
+        (("table4",), "trainings are missing: about"),
+        (("table7",), "4 of 4 trainings are missing: about"),
+        (("fig5",), "measurements of about a second each"),
+        (("table5",), "6 of 6 trainings are missing: about"),
+        (("table5", "--size", "full", "--data", "built-in"), "6 of 6 trainings are missing"),
+        (("table5", "--choices"), "12 of 12 trainings are missing"),
+        (("table6", "--seeds", "1"), "trainings are missing: about"),
+        (("table6", "--size", "paper", "--budgets", "updates"), "trainings are missing: about"),
+        (("table6", "--choices"), "trainings are missing: about"),
+    ],
+)
+def test_an_estimate_needs_no_data_no_extras_and_writes_nothing(
+    monkeypatch, tmp_path, capsys, words, said
+):
+    """`wordwave reproduce table2 --quick --estimate-only`, as README says, on a bare machine."""
+    monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path / "nothing"))
+    monkeypatch.chdir(tmp_path)
+    for extra in ("fasttext", "optuna"):
+        monkeypatch.setitem(sys.modules, extra, None)
+    for task in ("classify", "translate", "language_model"):  # whoever trains a step prepares it
+        monkeypatch.setattr(importlib.import_module(f"wordwave.tasks.{task}"), "prepare", None)
+    reproduce([*words, "--estimate-only"], prog="wordwave reproduce")
+    assert said in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_estimated_steps_take_about_as_long_as_measured_ones():
+    """Those of results/table5 and table6, on the machine that made them: within a factor of two."""
+    from wordwave.experiments.long.table5 import Table5
+    from wordwave.experiments.long.table6 import Table6
+
+    results = Path(__file__).parents[2] / "results"
+    for table in (Table5(results / "table5", "cpu"), Table6(results / "table6")):
+        known = table.known_step_seconds()
+        assert len(known) >= 5
+        for row, seconds in known.items():
+            assert 0.5 < table.estimated_step_seconds(row) / seconds < 2, row

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
+from tolerance import rounding
 from wordwave.layers import (
     LSTM,
     RNN,
@@ -84,7 +85,7 @@ def test_real_layer_is_the_complex_one_without_imaginary_parts(oracle, name, sha
     torch.manual_seed(1)
     y = run(complex_, torch.cat([x, torch.zeros_like(x)], dim=-1))
     width = expected.shape[-1]
-    assert_close(y[..., :width], expected, rtol=1e-5, atol=1e-5)
+    assert_close(y[..., :width], expected, **rounding(terms=4 * L * D))
     assert (y[..., width:] == 0).all()
 
 
@@ -118,8 +119,9 @@ def test_real_recurrent_layers_are_torchs(oracle, ours, theirs, n_layers, bidire
     else:
         out, end = twin(x)
         got, state = layer(x)
-    assert_close(got, out, rtol=1e-5, atol=1e-6)
-    assert_close(state, end if ours is LSTM else (end,), rtol=1e-5, atol=1e-6)
+    close = rounding(terms=n_layers * L * (D + 3 + 2))
+    assert_close(got, out, **close)
+    assert_close(state, end if ours is LSTM else (end,), **close)
 
 
 def test_real_linear_and_conv_are_torchs(oracle):
@@ -128,14 +130,14 @@ def test_real_linear_and_conv_are_torchs(oracle):
     assert_close(linear(x), F.linear(x, linear.weight.a, linear.bias.c.flatten()))
     conv = oracle.randomise(Conv1d(D, 3, 3, padding=2, field="real"))
     expected = F.conv1d(x.mT, conv.weight.a, conv.bias.c.flatten(), padding=2).mT
-    assert_close(conv(x), expected, rtol=1e-5, atol=1e-6)
+    assert_close(conv(x), expected, **rounding(terms=3 * D + 1))
 
 
 def test_real_layer_norm_is_torchs(oracle):
     layer, twin = oracle.randomise(LayerNorm(D, field="real")), nn.LayerNorm(D)
     twin.load_state_dict(layer.state_dict())
     x = 3 * torch.randn(B, L, D) + 1
-    assert_close(layer(x), twin(x), rtol=1e-5, atol=1e-6)
+    assert_close(layer(x), twin(x), **rounding(terms=2 * D, size=3))
 
 
 def test_real_batch_norm_is_torchs_in_training_and_evaluation(oracle):
@@ -164,4 +166,4 @@ def test_real_attention_of_the_real_score_is_torchs(oracle, causal):
     x = torch.randn(B, L, D)
     future = ~torch.ones(L, L, dtype=torch.bool).tril() if causal else None
     expected, _ = twin(x, x, x, key_padding_mask=~MASK, attn_mask=future)
-    assert_close(layer(x, mask=MASK, causal=causal), expected, rtol=1e-5, atol=1e-6)
+    assert_close(layer(x, mask=MASK, causal=causal), expected, **rounding(terms=3 * D + L))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tolerance import rounding
 from wordwave.layers import Conv1d, Linear
 
 SHARES = ("none", "real", "tied")
@@ -52,7 +53,7 @@ def test_kernel_of_one_is_a_linear_layer(oracle, share):
     state = {k: v.squeeze(-1) if "weight" in k else v for k, v in conv.state_dict().items()}
     linear.load_state_dict(state)
     x = torch.randn(2, 5, 6)
-    assert_close(conv(x), linear(x), rtol=1e-5, atol=1e-6)
+    assert_close(conv(x), linear(x), **rounding(terms=2 * 3 + 1))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_gradient_reaches_every_parameter_and_the_input(share):
 def test_input_need_not_be_contiguous(oracle, share):
     layer = oracle.randomise(Conv1d(3, 4, 2, share=share))
     x = torch.randn(6, 5, 2).permute(2, 1, 0)
-    assert_close(layer(x), layer(x.contiguous()), rtol=1e-5, atol=1e-6)
+    assert_close(layer(x), layer(x.contiguous()), **rounding(terms=2 * 2 * 3 + 1))
 
 
 @for_each_share

@@ -5,12 +5,13 @@ import json
 import pytest
 import torch
 
+from tolerance import approx
 from wordwave.data.probes import probe
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassifyConfig
-from wordwave.tasks.explain import explain
+from wordwave.tasks.explain import ROUNDING, explain
 from wordwave.tasks.sentences import Labelled, SentenceTask
 from wordwave.tasks.variants import moved, moves_to_try, without
 from wordwave.text.bpe import train_bpe
@@ -107,9 +108,9 @@ def test_words_whose_place_counts_have_the_larger_frequencies(precedence):
 @pytest.mark.parametrize("embedding", ["none", "complex-vanilla"])
 def test_a_model_blind_to_order_shows_none(embedding):
     said = explain(build(embedding), TEXT)
-    assert max(word.moved_max for word in said.words) < 1e-6
+    assert max(word.moved_max for word in said.words) < ROUNDING
     assert all(word.moved_to is None for word in said.words)
-    assert said.shuffle_change < 1e-6 and said.worst_move is None
+    assert said.shuffle_change < ROUNDING and said.worst_move is None
     assert said.moves_to_other_class == said.shuffles_to_other_class == 0
     assert max(abs(word.importance) for word in said.words) > 1e-4
 
@@ -149,14 +150,14 @@ def test_words_are_told_with_their_numbers():
     film = waves.encoder.vocabulary.ids(["film"])[0]
     amplitude = waves.model.embedding.amplitude.weight[film].detach().abs().mean()
     assert said.amplitude_is == "mean |amplitude|"
-    assert said.words[1].amplitude == pytest.approx(float(amplitude))
+    assert said.words[1].amplitude == approx(float(amplitude), terms=8)
     delta = waves.model.embedding.sensitivity()[film]
-    assert said.words[1].frequency == pytest.approx(float(delta))
+    assert said.words[1].frequency == approx(float(delta), terms=8)
     vectors = build("tpe")
     said = explain(vectors, "film")
     assert said.amplitude_is == "vector norm" and said.words[0].frequency is None
     norm = vectors.model.embedding.words.weight[film].detach().norm()
-    assert said.words[0].amplitude == pytest.approx(float(norm))
+    assert said.words[0].amplitude == approx(float(norm), terms=8)
 
 
 @pytest.mark.parametrize("share", ["word", "dim"])
@@ -181,7 +182,8 @@ def test_long_texts_are_moved_to_some_places_and_that_is_said():
     assert not some.all_moves and some.n_moves < 500
     tried = [[j for j, q in enumerate(row) if q is not None] for row in some.after_move]
     assert all({0, 44, i} <= set(row) for i, row in enumerate(tried))
-    assert [word.swap for word in some.words] == pytest.approx([word.swap for word in every.words])
+    swaps = [[word.swap for word in said.words[:-1]] for said in (some, every)]
+    assert swaps[0] == approx(swaps[1], terms=45)
     assert some == explain(classifier, text, most_moves=400)
 
 

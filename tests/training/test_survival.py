@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 from safetensors.torch import load_file
 
@@ -91,6 +93,28 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_weights(table, undistur
     assert figures[: len(figures) // 2] == figures[len(figures) // 2 :]
 
 
+def test_what_a_killed_writer_left_is_removed(table, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in (f".model.safetensors.{'0a' * 16}.new", ".tmpY3b0Zq", ".of-the-user", "notes.new"):
+        (folder / name).write_text("half")
+    run(command(table, folder, epochs=1))
+    left = {path.name for path in folder.iterdir()}
+    assert not any(name.startswith((".model", ".tmp")) for name in left)
+    assert {".of-the-user", "notes.new", "model.safetensors"} <= left
+
+
+def test_a_finished_run_that_was_killed_before_tidying_is_tidied(table, tmp_path):
+    folder = tmp_path / "run"
+    run(command(table, folder, epochs=1))
+    whole = {path.name for path in folder.iterdir()}
+    (folder / "state").mkdir()
+    (folder / "state" / "state.safetensors").write_text("not needed any more")
+    (folder / ".training.lock").touch()
+    assert "is finished already" in run(command(table, folder, epochs=1)).stdout
+    assert {path.name for path in folder.iterdir()} == whole
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path, how):
     whole, _ = undisturbed
@@ -124,16 +148,53 @@ def test_a_closed_pipe_stops_and_saves_as_ctrl_c_does(table, undisturbed, tmp_pa
     assert same_weights(whole, folder)
 
 
+def killed_and_resumed(words, folder, **environment):
+    """Kill -9 a process that trains after its second epoch, then run the same command again."""
+    running = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    journal, deadline = folder / "metrics.jsonl", time.monotonic() + 120
+    while not journal.exists() or len(read_journal(journal)) < 2:
+        assert running.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    family = psutil.Process(running.pid).children(recursive=True)
+    trains = [process for process in family if "--epochs" in process.cmdline()]
+    with suppress(psutil.NoSuchProcess):  # a kill that comes too late does no harm
+        trains[-1].kill() if trains else running.kill()
+    running.wait(timeout=120)  # a launcher ends the others
+    run(words, **environment)
+
+
+@pytest.mark.parametrize("encoder", ["lstm", "transformer"])
+def test_other_encoders_are_killed_and_go_on_to_the_same_weights(table, tmp_path, encoder):
+    small = ("--encoder", encoder, "--dim", "8", "--state-dim", "8", "--n-heads", "2")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(command(table, whole, *small, epochs=6))
+    killed_and_resumed(command(table, killed, *small, epochs=6), killed)
+    assert same_weights(whole, killed)
+
+
+LAUNCH = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+LAUNCH += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+LAUNCH += ["--main_process_port", "0", "-m", "wordwave"]
+
+
+def test_one_of_two_processes_is_killed_and_both_go_on_to_the_same_weights(table, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(LAUNCH + command(table, whole, epochs=8)[3:], ACCELERATE_USE_CPU="true")
+    words = LAUNCH + command(table, killed, epochs=8)[3:]
+    killed_and_resumed(words, killed, ACCELERATE_USE_CPU="true")
+    assert same_weights(whole, killed)
+
+
 def test_two_processes_learn_as_one_with_the_doubled_batch(table, tmp_path):
     plain = ("--dropout", "0", "--word-dropout", "0")
     one, two = tmp_path / "one", tmp_path / "two"
     words = command(table, one, *plain, epochs=4)
     words[words.index("--batch-size") + 1] = "32"
     run(words)
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
-    launch += ["--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no"]
-    launch += ["--dynamo_backend", "no", "--main_process_port", "0", "-m", "wordwave"]
-    done = run(launch + command(table, two, *plain, epochs=4)[3:], ACCELERATE_USE_CPU="true")
+    done = run(LAUNCH + command(table, two, *plain, epochs=4)[3:], ACCELERATE_USE_CPU="true")
     assert done.stdout.count("Written:") == 1  # only one of the two writes and speaks
     curves = [[r["loss"] for r in read_journal(f / "metrics.jsonl")] for f in (one, two)]
     assert len(curves[0]) == 4 and curves[0] == pytest.approx(curves[1], rel=1e-4)

@@ -18,7 +18,7 @@ from wordwave.models.config import (
 from wordwave.tasks.config import ClassifyConfig, DataSettings
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from wordwave.cli.console import Console
 
 
 @dataclass(frozen=True)
@@ -52,41 +52,56 @@ class CompareOptions:
 def compare(args: list[str], prog: str) -> None:
     """`wordwave compare`"""
     options = tyro.cli(CompareOptions, prog=prog, args=args, config=(tyro.conf.OmitArgPrefixes,))
-    from rich.console import Console
-
-    from wordwave.cli.progress import tracked
-    from wordwave.experiments.comparison import KEY, Comparison, examples_to_compare_on, trials
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import exhausted, incomplete, say_skipped, say_waiting, tracked
+    from wordwave.experiments.comparison import (
+        KEY,
+        Comparison,
+        examples_to_compare_on,
+        is_record,
+        trials,
+    )
     from wordwave.experiments.comparison_report import table, write_tables
-    from wordwave.experiments.parallel import run_missing
+    from wordwave.experiments.parallel import check_grid, run_missing
     from wordwave.experiments.store import Store
 
-    for name in ("seeds", "jobs"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
+    n_kinds = len(trials(options.encoders, options.embeddings, 1))
+    check_grid(n_kinds, options.seeds, options.jobs)
+    if not n_kinds:
+        raise ValueError("nothing to train: these encoders and embeddings do not combine")
     console = Console()
     parts = examples_to_compare_on(options.data)
     recipes = {encoder: _settings(encoder, options, console) for encoder in options.encoders}
     comparison = Comparison(options.data, recipes, parts.fingerprint())
     wanted = trials(options.encoders, options.embeddings, options.seeds)
-    if not wanted:
-        raise ValueError("nothing to train: these encoders and embeddings do not combine")
-    store = Store(options.out / "records.jsonl", KEY)
+    store = Store(options.out / "records.jsonl", KEY, is_record)
     keys = {store.key_of(comparison.key(trial)) for trial in wanted}
     n_missing = len(keys - store.done())
+    problem = None
     if n_missing and not options.report_only:
         results = run_missing(
-            wanted, comparison.run, store, key=comparison.key, n_jobs=options.jobs
+            wanted,
+            comparison.run,
+            store,
+            key=comparison.key,
+            n_jobs=options.jobs,
+            on_wait=lambda n: say_waiting(n, "trainings", console),
         )
-        for _ in tracked(results, n_missing, "trainings", console):
-            pass
+        problem = exhausted(tracked(results, n_missing, "trainings", console))
+    say_skipped(store, console)
     records = [r for r in store.records() if store.key_of(r) in keys]
     if not records:
-        raise ValueError(f"'{store.path}' holds none of these trainings; leave --report-only out")
+        raise problem or ValueError(
+            f"'{store.path}' holds none of these trainings; leave --report-only out"
+        )
     records.sort(key=lambda r: (ENCODERS.index(r["encoder"]), r["seed"]))
     title = f"Accuracy on {Path(options.data.data).name}"
-    console.print(table(records, title))
-    written = write_tables(records, options.out, title)
-    console.print("Written: " + ", ".join(str(p) for p in (store.path, *written)))
+    note = incomplete(len(records), len(keys), "trainings")
+    console.print(table(records, title, note))
+    written = write_tables(records, options.out, title, note)
+    console.print("Written: " + ", ".join(map(str, (store.path, *written))))
+    if problem or note:
+        raise problem or ValueError(f"{note} Run without --report-only for the others.")
 
 
 def _settings(encoder: EncoderKind, options: CompareOptions, console: Console) -> ClassifyConfig:

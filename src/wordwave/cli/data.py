@@ -60,9 +60,9 @@ def verify(args: Sequence[str], prog: str) -> None:
 
 def list_sets() -> None:
     """Print all there is."""
-    from rich.console import Console
     from rich.table import Table
 
+    from wordwave.cli.console import Console
     from wordwave.data.home import data_home
     from wordwave.data.shelf import shelf
 
@@ -75,17 +75,18 @@ def list_sets() -> None:
     console = Console()
     console.print(table)
     home = data_home()
-    console.print(f"Data home: {home} (WORDWAVE_DATA names another)", soft_wrap=True, markup=False)
+    console.print(f"Data home: {home} (WORDWAVE_DATA names another)")
 
 
 def prepare_sets(items: Sequence[Item]) -> None:
     """Make what is missing, with a bar for each download."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from wordwave.cli.console import Console
 
     console = Console()
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
@@ -102,7 +103,7 @@ def prepare_sets(items: Sequence[Item]) -> None:
             made = item.prepare(show)
             what = "wrote " + ", ".join(map(str, made)) if made else "all there"
             for line in (f"{item.name}: {what}", f"  {item.licence}; {item.citation}"):
-                bars.print(line, soft_wrap=True, markup=False, highlight=False)
+                bars.print(line)
 
 
 def verify_sets(items: Sequence[Item] | None) -> None:

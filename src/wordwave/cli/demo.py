@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
+from wordwave.cli.options import parsed
+from wordwave.limits import THREADS, check_limits
 
 VERDICT = """\
 [bold]What this means.[/] Both sentences of a pair hold the same words. A sum of word vectors
@@ -33,12 +34,14 @@ class DemoOptions:
     jobs: int = 2
     """Cells at once, one thread each."""
 
+    def __post_init__(self) -> None:
+        check_limits(self, {"jobs": THREADS})
+
 
 def demo(args: list[str], prog: str) -> None:
     """`wordwave demo`"""
-    options = tyro.cli(DemoOptions, prog=prog, args=args)
-    from rich.console import Console
-
+    options = parsed(DemoOptions, args, prog)
+    from wordwave.cli.console import Console
     from wordwave.cli.probe import ProbeOptions, run_probe
 
     console = Console()
@@ -52,9 +55,9 @@ def demo(args: list[str], prog: str) -> None:
             jobs=options.jobs,
         )
     )
-    console.print(VERDICT, soft_wrap=True)
-    console.print(f"Waves of three words: [bold]{_waves(options.out / 'waves.png')}[/bold]")
-    console.print(NEXT, highlight=False, soft_wrap=True)
+    console.print(VERDICT, markup=True)
+    console.print(f"Waves of three words: {_waves(options.out / 'waves.png')}")
+    console.print(NEXT)
 
 
 def _waves(path: Path) -> Path:

@@ -36,6 +36,8 @@ class EvaluateOptions:
     """The column of texts; by default as in training."""
     label: str | None = None
     """The column of labels; by default as in training."""
+    trust_data: bool = False
+    """Without --data: open what the run's config.yaml names, though it was not trained here."""
     json: Path | None = None
     """Write the figures here as well."""
 
@@ -55,9 +57,7 @@ def evaluate(args: list[str], prog: str) -> None:
         other(args, prog)
         return
     options = tyro.cli(EvaluateOptions, prog=prog, args=args)
-    from rich.console import Console
-
-    from wordwave.cli.options import AS_IT_IS
+    from wordwave.cli.console import Console
     from wordwave.cli.score_tables import class_table, confusion_table
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
@@ -75,22 +75,23 @@ def evaluate(args: list[str], prog: str) -> None:
     console.print(
         f"{examples.name}: {scores.n:,} examples\n"
         f"accuracy {scores.accuracy:.4f}, 95% interval {low:.4f} to {high:.4f}\n"
-        f"macro-F1 {scores.macro_f1:.4f}",
-        **AS_IT_IS,
+        f"macro-F1 {scores.macro_f1:.4f}"
     )
     if n_cut:
         longest = classifier.encoder.max_length
-        console.print(f"{n_cut:,} of {scores.n:,} texts were cut to {longest} words", **AS_IT_IS)
+        console.print(f"{n_cut:,} of {scores.n:,} texts were cut to {longest} words")
     console.print(class_table(scores))
     console.print(confusion_table(scores))
     if options.json is not None:
         write_text(options.json, json.dumps(scores.plain(), indent=2, ensure_ascii=False) + "\n")
-        console.print(f"Written: {options.json}", **AS_IT_IS)
+        console.print(f"Written: {options.json}")
 
 
 def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
+    from wordwave.cli.options import say_opened
     from wordwave.data.tables import read_examples
     from wordwave.tasks.examples import load_examples
+    from wordwave.tasks.made_here import check_made_here
 
     data = classifier.config.data
     if options.data is None:
@@ -98,6 +99,8 @@ def _examples(options: EvaluateOptions, classifier: TextClassifier) -> Examples:
             raise ValueError("--text and --label name columns of --data FILE, which is missing")
         if data.data == IN_MEMORY:
             raise ValueError(f"'{options.run}' was trained in memory: name examples with --data")
+        check_made_here(options.run, data.files, trusted=options.trust_data)
+        say_opened(options.run, data.files or (data.data,))
         try:
             parts = load_examples(data)
         except FileNotFoundError as problem:

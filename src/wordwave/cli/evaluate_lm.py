@@ -28,6 +28,8 @@ class EvaluateLmOptions:
     """Characters that each one looks back to; by default the run's evaluation_memory."""
     batch_size: int = 16
     """Places of the text that are read in parallel; does not change the figures."""
+    trust_data: bool = False
+    """Without --data: open what the run's config.yaml names, though it was not trained here."""
     picture: Path | None = None
     """Draw the learnt frequencies of the characters: .png, .svg or .pdf."""
     json: Path | None = None
@@ -41,12 +43,14 @@ def evaluate_lm(args: list[str], prog: str) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
-    from rich.console import Console
-
-    from wordwave.cli.options import AS_IT_IS
+    from wordwave.cli.console import Console
+    from wordwave.cli.options import say_opened
     from wordwave.data.characters import UNIT_NAMES
     from wordwave.files import write_text
     from wordwave.tasks.language_model import evaluate_language_model
+    from wordwave.tasks.lm_config import LmConfig
+    from wordwave.tasks.made_here import check_made_here
+    from wordwave.tasks.run_folder import read_config
 
     console = Console()
     if options.picture is not None:
@@ -54,7 +58,11 @@ def evaluate_lm(args: list[str], prog: str) -> None:
         from wordwave.tasks.writer import Writer
 
         draw_frequencies(Writer.load(options.run), options.picture)
-        console.print(f"Written: {options.picture}", **AS_IT_IS)
+        console.print(f"Written: {options.picture}")
+    if options.data is None:
+        data = read_config(options.run, "lm", LmConfig).data
+        check_made_here(options.run, data.files, trusted=options.trust_data)
+        say_opened(options.run, (data.data,))
     with console.status("reading …"):
         figures = evaluate_language_model(
             options.run,
@@ -62,18 +70,17 @@ def evaluate_lm(args: list[str], prog: str) -> None:
             memory_length=options.memory,
             characters=options.characters,
             batch_size=options.batch_size,
+            trusted=options.trust_data,
         )
     unit = UNIT_NAMES[figures["unit"]]
     console.print(
         f"{figures['text']}: {figures['characters']:,} {unit}s\n"
-        f"{figures['bpc']:.4f} bits per {unit}, each looks back to {figures['memory_length']}",
-        **AS_IT_IS,
+        f"{figures['bpc']:.4f} bits per {unit}, each looks back to {figures['memory_length']}"
     )
     if figures["unknown"]:
         console.print(
-            f"{figures['unknown']:,} of them were never seen in training and count as unknown",
-            **AS_IT_IS,
+            f"{figures['unknown']:,} of them were never seen in training and count as unknown"
         )
     if options.json is not None:
         write_text(options.json, json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
-        console.print(f"Written: {options.json}", **AS_IT_IS)
+        console.print(f"Written: {options.json}")

@@ -24,6 +24,8 @@ class EvaluateTranslationOptions:
     """Sentences, one a line, also .gz; by default the run's own test part."""
     target: Path | None = None
     """Their translations, line by line."""
+    trust_data: bool = False
+    """Without --source: open what the run's config.yaml names, though it was not trained here."""
     beam: int = 5
     """Translations followed up at once; 1 takes the likeliest piece each time."""
     length_penalty: float = 1.0
@@ -42,12 +44,12 @@ class EvaluateTranslationOptions:
 
 def evaluate_translation(args: list[str], prog: str) -> None:
     """`wordwave evaluate` of a run of train translate"""
-    from wordwave.cli.options import AS_IT_IS, parsed
+    from wordwave.cli.options import parsed
 
     options = parsed(EvaluateTranslationOptions, args, prog)
     import torch
-    from rich.console import Console
 
+    from wordwave.cli.console import Console
     from wordwave.cli.train_translate import figure_lines
     from wordwave.files import write_text
     from wordwave.tasks.translate import best_of, scored
@@ -71,18 +73,22 @@ def evaluate_translation(args: list[str], prog: str) -> None:
         scores["first_release"] = scored(translator, said, first).plain()
         lines += ["against the German sentences as they first came out:"]
         lines += figure_lines(scores["first_release"])
-    console.print("\n".join(lines), **AS_IT_IS)
+    console.print("\n".join(lines))
     if options.json is not None:
         write_text(options.json, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
-        console.print(f"Written: {options.json}", **AS_IT_IS)
+        console.print(f"Written: {options.json}")
 
 
 def _pairs(options: EvaluateTranslationOptions, config: TranslateConfig) -> Pairs:
+    from wordwave.cli.options import say_opened
     from wordwave.data.parallel_text import read_pairs
+    from wordwave.tasks.made_here import check_made_here
     from wordwave.tasks.translate_config import load_pairs
 
     if options.source is not None and options.target is not None:
         return read_pairs(options.source, options.target)
+    check_made_here(options.run, config.data.files, trusted=options.trust_data)
+    say_opened(options.run, config.data.files or (config.data.data,))
     test = load_pairs(config.data).test
     if test is None:
         raise ValueError(f"'{options.run}' has no test part: name pairs by --source and --target")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from wordwave.cli.options import parsed
+from wordwave.limits import check_limits
+
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
+    from wordwave.cli.console import Console
     from wordwave.tasks.explanation import Explanation
 
 BAR = 8
@@ -47,18 +51,22 @@ class ExplainOptions:
     seed: int = 0
     """Of the random orders."""
 
+    def __post_init__(self) -> None:
+        limits = {"shuffles": (0, 100_000), "most_moves": (0, 1_000_000), "seed": (0, 2**63 - 1)}
+        check_limits(self, limits)
+
 
 def explain(args: list[str], prog: str) -> None:
     """`wordwave explain`"""
-    options = tyro.cli(ExplainOptions, prog=prog, args=args)
+    options = parsed(ExplainOptions, args, prog)
     if options.text is not None and options.file is not None:
         raise ValueError(f"give a text or --file, got both {options.text!r} and '{options.file}'")
     if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)
         raise ValueError(f"'{options.text}' is a file: --file reads the texts in it")
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.experiments.pictures.canvas import check_format
-    from wordwave.experiments.pictures.explanation import draw_explanation
+    from wordwave.experiments.pictures.explanation import draw_explanation, written_in
+    from wordwave.experiments.pictures.fonts import missing_glyphs
     from wordwave.files import write_text
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.explain import explain as explained
@@ -82,12 +90,14 @@ def explain(args: list[str], prog: str) -> None:
             if options.text is None:
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
             draw_explanation(explanation, path)
-            console.print(f"Written: {path}\n", markup=False, highlight=False, soft_wrap=True)
+            if note := missing_glyphs(written_in(explanation)):
+                print(note, file=sys.stderr)
+            console.print(f"Written: {path}\n")
         if options.json is not None:
             told.append(explanation.plain())
     if options.json is not None:
         write_text(options.json, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
-        console.print(f"Written: {options.json}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"Written: {options.json}")
 
 
 def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
@@ -106,9 +116,9 @@ def show(explanation: Explanation, console: Console) -> None:
     likely = sorted(explanation.probabilities.items(), key=lambda pair: -pair[1])
     shown = "  ".join(f"{label} {p:.4f}" for label, p in likely[:6])
     lines = [f"“{explanation.text}”", f"→ {shown}" + ("  …" if len(likely) > 6 else "")]
-    console.print("\n".join(lines), markup=False, highlight=False)
+    console.print("\n".join(lines))
     console.print(words_table(explanation))
-    console.print("\n".join(remarks(explanation)), markup=False, highlight=False)
+    console.print("\n".join(remarks(explanation)))
     console.print()
 
 

@@ -31,9 +31,12 @@ def export(args: list[str], prog: str) -> None:
     file = options.file or options.run / "model.onnx"
     if file.suffix.lower() != ".onnx":
         raise ValueError(f"file must end in .onnx, got '{file}'")
+    from wordwave.files import check_inside
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.export import export_onnx
 
+    if options.file is None:
+        check_inside(options.run, (file.name + end for end in ("", ".json", ".tokenizer.json")))
     exported = export_onnx(TextClassifier.load(options.run), file)
     print(
         f"Checked: {exported.n_checked} random sentences, largest difference of a probability "

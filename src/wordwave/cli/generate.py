@@ -11,6 +11,7 @@ from typing import Annotated
 import tyro
 
 from wordwave.cli.options import parsed
+from wordwave.limits import LENGTH, LOOK_BACK, check_limits
 from wordwave.tasks.sampling import Sampling
 
 
@@ -29,14 +30,13 @@ class GenerateOptions:
     memory: int | None = None
     """Characters that each one looks back to; by default the run's evaluation_memory."""
 
+    def __post_init__(self) -> None:
+        check_limits(self, {"length": (0, LENGTH[1]), "memory": LOOK_BACK})
+
 
 def generate(args: list[str], prog: str) -> None:
     """`wordwave generate`"""
     options = parsed(GenerateOptions, args, prog, config=(tyro.conf.OmitArgPrefixes,))
-    for name in ("length", "memory"):
-        value = getattr(options, name)
-        if value is not None and value < 0:
-            raise ValueError(f"{name} must be at least 0, got {value}")
     import torch
 
     from wordwave.cli.stream import piped, say

@@ -6,14 +6,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from io import StringIO
+from pathlib import Path
 from traceback import walk_tb
 from typing import Any, TypeVar
 
 import tyro
 
 T = TypeVar("T")
-AS_IT_IS: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
-"""How rich prints what is not ours to decorate: paths, words, labels."""
 
 
 def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
@@ -36,7 +35,12 @@ def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
         raise
 
 
+def say_opened(run: Path, names: Sequence[str]) -> None:
+    """Tell what is read although no flag names it."""
+    print(f"Reading {', '.join(names)}, which '{run / 'config.yaml'}' names.", flush=True)
+
+
 def _is_refusal(problem: ValueError) -> bool:
     """Whether it was a check of the settings themselves."""
     frames = [frame.f_code.co_name for frame, _ in walk_tb(problem.__traceback__)]
-    return frames[-1:] == ["__post_init__"]
+    return "__post_init__" in frames

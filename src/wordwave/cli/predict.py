@@ -30,6 +30,8 @@ Row = dict[str, Any]
 class PredictOptions:
     """The class of each text, one JSON line each, in their order; any number of texts.
 
+    A text without words is read as one unknown word, so that every text has its line.
+
     {"label": "HUM", "probability": 0.98, "probabilities": {"ABBR": 0.001, …}, "text": "Who …"}
     """
 

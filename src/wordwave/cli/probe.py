@@ -54,20 +54,23 @@ def probe(args: list[str], prog: str) -> None:
 
 def run_probe(options: ProbeOptions) -> None:
     """Check the options, run what is missing, and report."""
-    from rich.console import Console
-
-    from wordwave.cli.progress import tracked
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import exhausted, incomplete, say_skipped, say_waiting, tracked
     from wordwave.data.pairs import PAIR_TASKS
     from wordwave.data.probes import probe as task_named
     from wordwave.data.sequences import SEQUENCE_TASKS
     from wordwave.experiments.lab import figures, report
-    from wordwave.experiments.lab.laboratory import KEY, Laboratory, cells
-    from wordwave.experiments.parallel import run_missing
-    from wordwave.experiments.store import Store
+    from wordwave.experiments.lab.laboratory import (
+        KEY,
+        Laboratory,
+        cell_of,
+        cells,
+        is_record,
+        makes_sense,
+    )
+    from wordwave.experiments.parallel import check_grid, run_missing
+    from wordwave.experiments.store import Record, Store
 
-    for name in ("seeds", "jobs"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
     tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks)
     for task in tasks:
         task_named(task, options.text)
@@ -75,42 +78,58 @@ def run_probe(options: ProbeOptions) -> None:
     _check("encoders", options.encoders, ENCODERS)
     lengths = tuple(parse_lengths(text) for text in options.lengths)
     laboratory = Laboratory(options.budget, lengths, options.text)
-    wanted = cells(
-        tasks, list(options.embeddings), list(options.encoders), options.seeds, options.recipe
-    )
+    kinds = (tasks, list(options.embeddings), list(options.encoders))
+    check_grid(len(cells(*kinds, 1, options.recipe)), options.seeds, options.jobs)
+    wanted = cells(*kinds, options.seeds, options.recipe)
     if not wanted:
         raise ValueError("nothing to run: these tasks, embeddings and encoders do not combine")
-    store = Store(options.out / "records.jsonl", KEY)
+    store = Store(options.out / "records.jsonl", KEY, is_record)
     keys = {store.key_of(laboratory.key(cell)) for cell in wanted}
     options.out.mkdir(parents=True, exist_ok=True)
-    n_missing = len(keys - store.done())
     console = Console()
+    n_missing = len(keys - store.done())
+    problem = None
     if n_missing and not options.report_only:
         results = run_missing(
-            wanted, laboratory.run, store, key=laboratory.key, n_jobs=options.jobs
+            wanted,
+            laboratory.run,
+            store,
+            key=laboratory.key,
+            n_jobs=options.jobs,
+            on_wait=lambda n: say_waiting(n, "cells", console),
         )
-        for _ in tracked(results, n_missing, "cells", console):
-            pass
+        problem = exhausted(tracked(results, n_missing, "cells", console))
+    say_skipped(store, console)
     records = [r for r in store.records() if store.key_of(r) in keys]
     if not records:
-        raise ValueError(f"'{store.path}' holds none of these cells; run without --report-only")
+        raise problem or ValueError(
+            f"'{store.path}' holds none of these cells; run without --report-only"
+        )
+    note = incomplete(len(records), len(keys), "cells")
     for span in report.lengths_in(records):
-        console.print(report.table(records, span))
+        console.print(report.table(records, span, note))
+
     # Files tell of all that was ever run under the same terms, not only of what was asked for now.
-    seeds = 1 + max(r["seed"] for r in store.records())
-    known = [*PAIR_TASKS, *SEQUENCE_TASKS, *tasks]
-    kinds: list[str] = [*EMBEDDINGS]
-    comparable = cells(known, kinds, list(ENCODERS), seeds, options.recipe)
-    keys = {store.key_of(laboratory.key(cell)) for cell in comparable}
-    records = [r for r in store.records() if store.key_of(r) in keys]
-    written = report.write_files(records, options.out)
+    def is_comparable(record: Record) -> bool:
+        cell = cell_of(record)
+        known = {*PAIR_TASKS, *SEQUENCE_TASKS, *tasks}
+        return (
+            (cell.task in known and cell.recipe == options.recipe)
+            and makes_sense(cell.task, cell.embedding, cell.encoder)
+            and store.key_of(record) == store.key_of(laboratory.key(cell))
+        )
+
+    records = [r for r in store.records() if is_comparable(r)]
+    written = report.write_files(records, options.out, note)
     first = report.lengths_in(records)[0]
     written.append(figures.draw_heat_map(records, first, options.out / "heat-map.png"))
     if len(report.lengths_in(records)) > 1:
         written.append(figures.draw_lengths(records, options.out / "lengths.png"))
     picture = figures.draw_frequencies(records, options.out / "frequencies.png")
     written += [picture] if picture else []
-    console.print("Written: " + ", ".join(str(p) for p in (store.path, *written)))
+    console.print("Written: " + ", ".join(map(str, (store.path, *written))))
+    if problem or note:
+        raise problem or ValueError(f"{note} Run without --report-only for the others.")
 
 
 def parse_lengths(text: str) -> tuple[int, int]:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wordwave.cli.options import AS_IT_IS
-
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress
 
+    from wordwave.cli.console import Console
+    from wordwave.experiments.parallel import FailedCellsError
+    from wordwave.experiments.store import Store
     from wordwave.training.run import Watch
     from wordwave.training.task import Epoch, Note, Step
 
@@ -34,9 +34,9 @@ def progress(unit: str, console: Console, *fields: str, **options: Any) -> Progr
     )
 
     return Progress(
-        TextColumn(unit),
+        TextColumn(unit, markup=False),
         BarColumn(),
-        *map(TextColumn, fields),
+        *(TextColumn(field, markup=False) for field in fields),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -52,6 +52,33 @@ def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterat
         for result in results:
             bar.advance(task)
             yield result
+
+
+def exhausted(results: Iterable[object]) -> FailedCellsError | None:
+    """Take all results; what cannot be run is a problem to tell after the others are shown."""
+    from wordwave.experiments.parallel import FailedCellsError
+
+    try:
+        for _ in results:
+            pass
+    except FailedCellsError as problem:
+        return problem
+    return None
+
+
+def say_waiting(n: int, unit: str, console: Console) -> None:
+    console.print(f"Waiting for {n} {unit} that another process is running.")
+
+
+def say_skipped(store: Store, console: Console) -> None:
+    """Tell of lines in a file of records that are none."""
+    if note := store.skipped():
+        console.print(f"Note: {note}.")
+
+
+def incomplete(n: int, n_wanted: int, unit: str) -> str:
+    """What a table says of itself when it does not hold all that was asked for, else ""."""
+    return "" if n >= n_wanted else f"Incomplete: {n} of {n_wanted} {unit}."
 
 
 @contextmanager
@@ -119,7 +146,7 @@ def training_bar(console: Console, saying: Saying, epochs: int | None = None) ->
 
         def watch(report: Step | Epoch | Note) -> None:
             if isinstance(report, Note):
-                console.print(report.text, **AS_IT_IS)
+                console.print(report.text)
             elif isinstance(report, Step):
                 pace.count(report.n_words)
                 bar.update(task, total=report.n_steps, completed=report.step)
@@ -128,7 +155,7 @@ def training_bar(console: Console, saying: Saying, epochs: int | None = None) ->
                 at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
                 best = "  best" if report.is_best else ""
                 speed = f"{pace.speed:,.0f} {saying.unit}/s"
-                console.print(f"{at}  {saying.look(report)}  {speed}{best}", **AS_IT_IS)
+                console.print(f"{at}  {saying.look(report)}  {speed}{best}")
                 bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
                 pace.restart()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +11,7 @@ import tyro
 from wordwave.cli import reproduce_long
 from wordwave.cli.options import parsed
 from wordwave.experiments.cells import DATASETS, SENTENCES, WITH_FOLDS, Rows
-from wordwave.experiments.parallel import Backend, FailedCellsError
+from wordwave.experiments.parallel import Backend, FailedCellsError, check_grid
 from wordwave.experiments.protocol import KEY
 from wordwave.experiments.tuning.pools import PoolName
 from wordwave.models.config import EMBEDDINGS, ENCODERS, EmbeddingKind, EncoderKind
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Target = Literal[
     "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report"
 ]
+MOST_ROUNDS, MOST_TRIALS = 1000, 100_000
 DataName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
 
 
@@ -104,14 +105,15 @@ def reproduce(args: list[str], prog: str) -> None:
     if options.target in ("table5", "table6"):
         raise ValueError(f"{options.target} must stand before its options, which are its own")
     check(options)
-    from rich.console import Console
-
     from wordwave.cli import reproduce_runs, reproduce_show
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import say_skipped
+    from wordwave.experiments.records import is_record
     from wordwave.experiments.store import Store
 
     console = Console()
-    store = Store(options.folder / "records.jsonl", KEY)
-    words = Store(options.folder / "words.jsonl", KEY)
+    store = Store(options.folder / "records.jsonl", KEY, is_record)
+    words = Store(options.folder / "words.jsonl", KEY, is_record)
     protocol = protocol_of(options)
     problem = None
     if options.target not in ("table3", "report") and not options.report_only:
@@ -119,6 +121,8 @@ def reproduce(args: list[str], prog: str) -> None:
             reproduce_runs.run(options, protocol, store, words, console)
         except FailedCellsError as some:
             problem = some
+    say_skipped(store, console)
+    say_skipped(words, console)
     if not options.estimate_only:
         reproduce_show.show(options, protocol, store, words, console)
     if problem is not None:
@@ -127,16 +131,19 @@ def reproduce(args: list[str], prog: str) -> None:
 
 def check(options: ReproduceOptions) -> None:
     """Refuse what makes no sense before anything is loaded."""
-    for name in ("folds", "seeds", "jobs", "rounds"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
-    if options.folds > 10:
-        raise ValueError(f"folds must be at most 10, got {options.folds}")
-    if options.search_trials < 0:
-        raise ValueError(f"search_trials must be at least 0, got {options.search_trials}")
+    for name, low, high in (
+        ("folds", 1, 10),
+        ("rounds", 1, MOST_ROUNDS),
+        ("search_trials", 0, MOST_TRIALS),
+    ):
+        value = getattr(options, name)
+        if not low <= value <= high:
+            rule = f"at least {low}" if value < low else f"at most {high}"
+            raise ValueError(f"{name} must be {rule}, got {value}")
     for name in ("datasets", "encoders", "embeddings", "rows"):
         if not getattr(options, name):
             raise ValueError(f"{name} must name at least one, got none")
+    check_grid(len(cells_of(replace(options, seeds=1))), options.seeds, options.jobs)
     if options.address and options.backend == "local":
         raise ValueError(f"address goes with --backend ray or dask, got {options.address!r}")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wordwave.cli.options import parsed
+from wordwave.experiments.parallel import FailedCellsError, check_grid
 
 if TYPE_CHECKING:
+    from wordwave.cli.console import Console
     from wordwave.experiments.grid import Grid
     from wordwave.experiments.long.long_table import LongTable
 
@@ -38,9 +41,13 @@ class LongOptions:
     out: Path | None = None
     """Folder of records, run folders, the table and the curves; by default results/TABLE."""
     estimate_only: bool = False
-    """Say how long it would take, and stop; some steps of each row are measured for it."""
+    """Say how long it would take, and stop; by steps timed before, or else by sizes of models."""
     report_only: bool = False
     """Train nothing; show what is there."""
+
+    @property
+    def trains(self) -> bool:
+        return not (self.estimate_only or self.report_only)
 
     def __post_init__(self) -> None:
         for name in ("steps", "jobs", "seeds"):
@@ -114,14 +121,15 @@ def table5(args: list[str], prog: str) -> None:
         rows=rows,
         steps=options.steps,
         seeds=options.seeds,
+        measures=options.trains,
     )
-    if not complete(table, options):
-        return
-    table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
-    if isinstance(table, Table5Choices):
-        show(table.out, [choices_grid(table)])
-    else:
-        show(table.out, table5_grids(table), draw_table5(table))
+    check_grid(len(table.configs()), options.seeds, options.jobs)
+    with completed(table, options) as is_to_show:
+        table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
+        if is_to_show and isinstance(table, Table5Choices):
+            show(table.out, [choices_grid(table)])
+        elif is_to_show:
+            show(table.out, table5_grids(table), draw_table5(table))
 
 
 def table6(args: list[str], prog: str) -> None:
@@ -140,27 +148,47 @@ def table6(args: list[str], prog: str) -> None:
         steps=options.steps,
         seeds=options.seeds,
         budgets=options.budgets,
+        measures=options.trains,
     )
-    if not complete(table, options):
+    check_grid(len(table.configs()) * len(options.budgets), options.seeds, options.jobs)
+    with completed(table, options) as is_to_show:
+        if is_to_show and isinstance(table, Table6Choices):
+            show(table.out, [choices_grid(table)])
+        elif is_to_show:
+            show(table.out, [table6_grid(table)], draw_table6(table))
+
+
+@contextmanager
+def completed(table: LongTable, options: LongOptions) -> Iterator[bool]:
+    """Train what is missing, unless told otherwise; whether there is something to show.
+
+    That some trainings have no record is told at the end.
+    """
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import incomplete, say_skipped
+
+    console, problem = Console(), None
+    if not options.report_only:
+        problem = train(table, options, console)
+    say_skipped(table.store, console)
+    if options.estimate_only:
+        yield False
         return
-    if isinstance(table, Table6Choices):
-        show(table.out, [choices_grid(table)])
-    else:
-        show(table.out, [table6_grid(table)], draw_table6(table))
+    if not table.store.records() or not table.records():
+        raise problem or ValueError(
+            f"'{table.store.path}' holds none of it; leave --report-only out"
+        )
+    yield True
+    if note := incomplete(len(table.records()), len(table.cells()), "trainings"):
+        raise problem or ValueError(f"{note} Run without --report-only for the others.")
 
 
-def complete(table: LongTable, options: LongOptions) -> bool:
-    """Train what is missing, unless told otherwise; whether there is something to show."""
-    from rich.console import Console
+def train(table: LongTable, options: LongOptions, console: Console) -> FailedCellsError | None:
+    """Train what is missing, or say how long it would take; what could not be trained."""
+    from wordwave.cli.progress import exhausted, say_waiting, spelled, step_bar
 
-    from wordwave.cli.progress import spelled, step_bar
-
-    console = Console()
-    if options.report_only:
-        if not table.store.records() or not table.records():
-            raise ValueError(f"'{table.store.path}' holds none of it; leave --report-only out")
-        return True
-    with console.status("how long a step of each row takes is measured once"):
+    waiting = console.status("how long a step of each row takes is measured once")
+    with waiting if options.trains else nullcontext():
         missing = table.missing()
         each = table.step_seconds() if missing else {}
     if missing:
@@ -170,27 +198,28 @@ def complete(table: LongTable, options: LongOptions) -> bool:
             f"{len(missing)} of {len(table.cells())} trainings are missing: about "
             f"{spelled(left / options.jobs)} of steps with {options.jobs} at once, if they have a "
             f"core each, and some more to score. Journals: {table.out}/runs/*/metrics.jsonl",
-            highlight=False,
-            soft_wrap=True,
         )
     elif options.estimate_only:
         console.print("No training is missing.")
     if options.estimate_only:
-        return False
+        return None
+
+    def told() -> Iterator[None]:
+        for record in table.run(options.jobs, lambda n: say_waiting(n, "trainings", console)):
+            console.print(f"{record['row']}, seed {record['seed']}: done")
+            yield
+
     with step_bar(
         sum(cell.steps for cell in missing),
         lambda: sum(map(table.steps_done, missing)),
         console,
     ):
-        for record in table.run(options.jobs):
-            console.print(f"{record['row']}, seed {record['seed']}: done", highlight=False)
-    return bool(table.records())  # another process may be at all of them
+        return exhausted(told())
 
 
 def show(folder: Path, grids: Sequence[Grid], pictures: Sequence[Path] = ()) -> None:
     """Tables in the terminal and as files, and where those and the pictures are."""
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.experiments.grid import terminal, write_grid
 
     console = Console()
@@ -199,4 +228,4 @@ def show(folder: Path, grids: Sequence[Grid], pictures: Sequence[Path] = ()) -> 
         console.print(terminal(grid))
         written += write_grid(grid, folder)
     told = ", ".join(map(str, [*written, *pictures]))
-    console.print(f"Written: {told}", highlight=False, soft_wrap=True)
+    console.print(f"Written: {told}")

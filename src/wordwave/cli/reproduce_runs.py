@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wordwave.cli.progress import progress, spelled
+from wordwave.cli.progress import progress, say_waiting, spelled
 from wordwave.cli.reproduce import ReproduceOptions, cells_of
 from wordwave.experiments.anchors import check_installed
 from wordwave.experiments.cell_run import CellRun
@@ -19,8 +19,7 @@ from wordwave.experiments.protocol import Protocol, parts_of
 from wordwave.experiments.sensitive_words import WordsRun, as_run
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.experiments.store import Store
 
 
@@ -31,10 +30,11 @@ def run(
     cells = cells_of(options)
     if not cells:
         raise ValueError("nothing to train: these encoders and embeddings do not combine")
-    for name in {cell.encoder for cell in cells if cell.is_anchor}:
-        check_installed(name)
-    for dataset in {cell.dataset for cell in cells}:
-        parts_of(dataset)  # a set that is missing is told of before anything is trained
+    if not options.estimate_only:
+        for name in {cell.encoder for cell in cells if cell.is_anchor}:
+            check_installed(name)
+        for dataset in {cell.dataset for cell in cells}:
+            parts_of(dataset)  # a set that is missing is told of before anything is trained
     if protocol.search is not None:
         protocol = searched(options, protocol, cells, store, console)
     if options.target == "fig5":
@@ -67,8 +67,9 @@ def train(
     if not missing:
         return
     # Before a search the recipe's own settings say well enough how long a cell will take.
-    by_recipe = Estimate(protocol.unsearched(), store.records())
-    estimate = Estimate(protocol, store.records())
+    measures = not options.estimate_only
+    by_recipe = Estimate(protocol.unsearched(), store.records(), measures)
+    estimate = Estimate(protocol, store.records(), measures)
     seconds = [(estimate if protocol.knows(cell) else by_recipe).seconds(cell) for cell in missing]
     total = sum(seconds) / options.jobs
     console.print(
@@ -86,6 +87,7 @@ def train(
         n_jobs=options.jobs,
         backend=options.backend,
         address=options.address,
+        on_wait=lambda n: say_waiting(n, "trainings", console),
     )
     by_key = {store.key_of(key(cell)): s for cell, s in zip(missing, seconds, strict=True)}
     with bar("trainings", sum(seconds), len(missing), console) as advance:
@@ -109,16 +111,17 @@ def searched(
     console: Console,
 ) -> Protocol:
     """The protocol with the settings that searches chose, made now where they are missing."""
-    try:
-        import optuna  # noqa: F401
-    except ModuleNotFoundError:
-        raise ValueError("searches need optuna: pip install 'wordwave[search]'") from None
+    if not options.estimate_only:
+        try:
+            import optuna  # noqa: F401
+        except ModuleNotFoundError:
+            raise ValueError("searches need optuna: pip install 'wordwave[search]'") from None
     assert protocol.search is not None
     search = SearchRun(protocol, options.folder / "searches")
     wanted, done = searched_cells(cells, protocol.search), store.done()
     missing = [cell for cell in wanted if store.key_of(search.key(cell)) not in done]
     if missing:
-        estimate = Estimate(protocol.unsearched(), store.records())
+        estimate = Estimate(protocol.unsearched(), store.records(), not options.estimate_only)
         seconds = {
             store.key_of(search.key(cell)): protocol.search.trials * estimate.seconds(cell)
             for cell in missing

@@ -20,7 +20,7 @@ from wordwave.experiments.terms import named
 from wordwave.files import write_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from wordwave.cli.console import Console
 
 
 def show(
@@ -58,7 +58,7 @@ def show(
             from wordwave.experiments.pictures.reproduced import draw_fig5
 
             written += draw_fig5(timing, folder / named("fig5", protocol))
-    console.print("Written: " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
+    console.print("Written: " + ", ".join(map(str, written)))
 
 
 def grid_of(

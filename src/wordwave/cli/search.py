@@ -12,16 +12,18 @@ import tyro
 
 from wordwave.cli.options import parsed
 from wordwave.cli.training import defaults_from
+from wordwave.experiments.parallel import MOST_JOBS
 from wordwave.experiments.tuning.pools import PoolName
 from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.examples import load_examples
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.data.splits import Parts
     from wordwave.experiments.tuning.search import Search
     from wordwave.experiments.tuning.study import SharedStudy
+
+MOST_TRIALS = 100_000
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,11 @@ def search(args: list[str], prog: str) -> None:
     options = parsed(
         SearchOptions, args, prog, default=default, config=(tyro.conf.OmitArgPrefixes,)
     )
-    for name in ("trials", "jobs"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(options, name)}")
+    for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):
+        value = getattr(options, name)
+        if not 1 <= value <= most:
+            rule = "at least 1" if value < 1 else f"at most {most}"
+            raise ValueError(f"{name} must be {rule}, got {value}")
     try:
         import optuna  # noqa: F401
     except ModuleNotFoundError:
@@ -78,8 +82,7 @@ def load_without_test(config: ClassifyConfig) -> Parts:
 
 def run_search(plan: Search, jobs: int) -> None:
     """Make the trials that are missing, with a bar, and report."""
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.experiments.tuning.report import best_table, importances, write_files
     from wordwave.experiments.tuning.search import run_workers
 
@@ -102,9 +105,10 @@ def run_search(plan: Search, jobs: int) -> None:
         ) from None
     finished = shared.finished()
     if len(finished) < plan.total:
+        at = ", ".join(str(slot + 1) for slot in shared.abandoned())
         raise ValueError(
-            f"workers died at {len(finished)} of {plan.total} trials (is memory short?); "
-            "the same command goes on"
+            f"each worker was killed twice{at and f', at last in trial {at}'} (is memory short?); "
+            f"{len(finished)} of {plan.total} trials are kept, run the same command again to resume"
         )
     if not shared.ranked():
         raise ValueError(f"no trial came to an end: {finished[0].user_attrs.get('stopped')}")

@@ -40,7 +40,10 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
 
 
 def is_text(given: str) -> bool:
-    """Whether what stands in the place of a file is a text itself: it has spaces and no file."""
+    """Whether what stands in the place of a file is a text itself: empty, or with spaces and no
+    such file."""
+    if not given.strip():
+        return True
     path = Path(given.strip())
     if " " not in str(path) or path.suffix.lower() in (".txt", ".csv", ".tsv", ".jsonl", ".gz"):
         return False

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordwave.cli.options import AS_IT_IS
 from wordwave.cli.training import RunOptions, carry_out, options_from
 from wordwave.tasks.config import ClassifyConfig
 from wordwave.tasks.examples import load_examples
@@ -56,10 +55,11 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
             f"test accuracy {result['test']['accuracy']:.4f} [{low:.4f}, {high:.4f}], "
             f"macro-F1 {result['test']['macro_f1']:.4f}, {result['test']['n']} examples"
         )
-    lines.append(
-        f"{result['parameters']:,} parameters, {result['epoch_seconds']:.2f} s an epoch, "
-        f"{result['words_per_second']:,.0f} words/s"
-    )
+    speed = ""
+    if result["epoch_seconds"] is not None and result["words_per_second"] is not None:
+        words = f"{result['words_per_second']:,.0f} words/s"
+        speed = f", {result['epoch_seconds']:.2f} s an epoch, {words}"
+    lines.append(f"{result['parameters']:,} parameters{speed}")
     lines.append(f"Written: {folder}")
     lines.append(f'Next: echo "a text" | wordwave predict {folder}')
-    console.print("\n".join(lines), **AS_IT_IS)
+    console.print("\n".join(lines))

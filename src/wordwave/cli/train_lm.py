@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordwave.cli.options import AS_IT_IS
 from wordwave.cli.training import RunOptions, carry_out, options_from
 from wordwave.tasks.lm_config import LmConfig
 
@@ -55,14 +54,15 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     from wordwave.data.characters import UNIT_NAMES
 
     unit = UNIT_NAMES[result.get("unit", "char")]
-    scored = [part for part in ("valid", "test") if f"{part}_bpc" in result]
+    scored = [p for p in ("valid", "test") if {f"{p}_bpc", f"{p}_characters"} <= result.keys()]
     bits = ", ".join(f"{part} {result[f'{part}_bpc']:.4f}" for part in scored)
     lengths = " and ".join(f"{result[f'{part}_characters']:,}" for part in scored)
+    speed = result["characters_per_second"]
+    speed = "" if speed is None else f", {speed:,.0f} {unit}s/s in training"
     lines = [
         f"{bits} bits per {unit} ({lengths} {unit}s; weights of step {result['best_step']:,})",
-        f"{result['parameters']:,} parameters, "
-        f"{result['characters_per_second']:,.0f} {unit}s/s in training",
+        f"{result['parameters']:,} parameters{speed}",
         f"Written: {folder}",
         f'Next: wordwave generate {folder} --prompt "The "',
     ]
-    console.print("\n".join(lines), **AS_IT_IS)
+    console.print("\n".join(lines))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordwave.cli.options import AS_IT_IS
 from wordwave.cli.training import RunOptions, carry_out, options_from
 from wordwave.tasks.translate_config import TranslateConfig, load_pairs, name_of
 
@@ -58,13 +57,12 @@ def show_result(result: dict[str, Any], folder: Path, console: Any) -> None:
     ]
     if result["test"] is not None:
         lines += figure_lines(result["test"])
-    lines.append(
-        f"{result['parameters']:,} parameters, {result['words_per_second']:,.0f} words/s, "
-        f"{result['seconds']:,.0f} s"
-    )
+    speed = result["words_per_second"]
+    speed = "" if speed is None else f", {speed:,.0f} words/s, {result['seconds']:,.0f} s"
+    lines.append(f"{result['parameters']:,} parameters{speed}")
     lines.append(f"Written: {folder}")
     lines.append(f'Next: echo "a sentence" | wordwave translate {folder}')
-    console.print("\n".join(lines), **AS_IT_IS)
+    console.print("\n".join(lines))
 
 
 def figure_lines(scores: dict[str, Any]) -> list[str]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
 
-from wordwave.cli.options import AS_IT_IS, parsed
+from wordwave.cli.options import parsed
+from wordwave.limits import THREADS, check_limits
 from wordwave.plain import from_plain, read_yaml
 from wordwave.recipes import C, read_recipe
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from wordwave.cli.console import Console
     from wordwave.training.run import Watch
 
 
@@ -36,8 +36,7 @@ class RunOptions:
     """Threads of this process; more than one pays only for large models."""
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"threads must be at least 1, got {self.threads}")
+        check_limits(self, {"save_every": (0, float("inf")), "threads": THREADS})
 
 
 O = TypeVar("O", bound=RunOptions)  # noqa: E741
@@ -91,16 +90,16 @@ def carry_out(
     """Train in a run folder to the end, and show what came out of it.
 
     Args:
-        task: the module of the task, with `check_same_run`.
+        task: the module of the task, with `check_same_run` and `Result`.
         load: gives the examples, which have a fingerprint.
         prepare: makes of them what `train` wants.
         bar: shows progress.
         show: shows the figures of a finished run.
     """
     import torch
-    from rich.console import Console
 
-    from wordwave.tasks.prepared import train
+    from wordwave.cli.console import Console
+    from wordwave.tasks.prepared import remove_remains, train
     from wordwave.tasks.run_folder import finished
     from wordwave.training.processes import launched_processes
     from wordwave.training.run import Stopped
@@ -109,17 +108,19 @@ def carry_out(
     processes = launched_processes()
     console = Console(quiet=not processes.is_main_process)
     task.check_same_run(config, folder)
-    result = finished(folder)
+    result = finished(folder, task.Result)
     if result is not None:
         _check_examples(result, folder, load)
-        console.print(f"{folder} is finished already.", **AS_IT_IS)
+        console.print(f"{folder} is finished already.")
+        if processes.is_main_process:
+            remove_remains(folder)
         show(result, folder, console)
         return
     prepared = prepare(load())
     for note in prepared.notes:
-        console.print(note, **AS_IT_IS)
+        console.print(note)
     if (folder / "state").exists():
-        console.print(f"Going on in {folder}.", **AS_IT_IS)
+        console.print(f"Going on in {folder}.")
     try:
         with bar(console) as watch:
             result = train(
@@ -131,8 +132,6 @@ def carry_out(
             )
     except Stopped:
         raise Stopped(f"stopped and saved in '{folder}'; the same command goes on") from None
-    except OSError as problem:
-        raise OSError(f"{problem}; mend that, and the same command goes on") from problem
     if processes.is_main_process:
         show(result, folder, console)
 

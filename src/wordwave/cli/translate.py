@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from wordwave.cli.options import parsed
+from wordwave.limits import THREADS, check_limits
 
 if TYPE_CHECKING:
     from wordwave.tasks.translator import Search, Translation, Translator
@@ -47,8 +48,7 @@ class TranslateOptions:
     """Threads of this process; more than one pays only for large models."""
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"threads must be at least 1, got {self.threads}")
+        check_limits(self, {"threads": THREADS})
 
 
 def translate(args: list[str], prog: str) -> None:
@@ -147,10 +147,14 @@ class Teller:
     def _draw_first(self, texts: list[str], found: list[list[Translation]]) -> None:
         """Draw the first sentence that says something, once."""
         from wordwave.experiments.pictures.attention import draw_attention
+        from wordwave.experiments.pictures.fonts import missing_glyphs
 
         for text, (best, *_) in zip(texts, found, strict=True):
             if self.picture is not None and self.translator.pieces.source.tokenised(text):
-                draw_attention(*self.translator.attention(text, best), self.picture)
+                source, target, heard = self.translator.attention(text, best)
+                draw_attention(source, target, heard, self.picture)
+                if note := missing_glyphs([*source, *target]):
+                    print(note, file=sys.stderr)
                 print(f"Drawn: {self.picture}", file=sys.stderr)
                 self.picture = None
 

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as clipped
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -119,9 +120,9 @@ class Alphabet:
 
     def __init__(self, unit: Unit, characters: str = "") -> None:
         if unit not in ("char", "byte"):
-            raise ValueError(f"unit must be 'char' or 'byte', got {unit!r}")
+            raise ValueError(f"unit must be 'char' or 'byte', got {clipped(unit)}")
         if len(set(characters)) < len(characters):
-            raise ValueError(f"characters must differ, got {characters!r}")
+            raise ValueError(f"characters must differ, got {clipped(characters)}")
         self.unit: Unit = unit
         self.characters = characters
         self.letters: NDArray[np.bool_]
@@ -193,7 +194,7 @@ class Alphabet:
     def from_dict(cls, saved: object) -> Alphabet:
         """The alphabet that `to_dict` wrote."""
         if not isinstance(saved, Mapping) or not isinstance(saved.get("characters"), str):
-            raise ValueError(f"an alphabet is {{'unit', 'characters'}}, got {str(saved)[:60]}")
+            raise ValueError(f"an alphabet is {{'unit', 'characters'}}, got {clipped(saved)}")
         return cls(saved.get("unit"), saved["characters"])  # type: ignore[arg-type]
 
 

@@ -97,8 +97,8 @@ def read_texts(
 ) -> Iterator[str]:
     """Texts one by one, from a file or a stream of any size.
 
-    A `.txt` file and a stream hold one text a line, which may be empty; csv, tsv and jsonl have a
-    text column. `form` says so where the name does not.
+    A `.txt` file and a stream hold one text a line; csv, tsv and jsonl have a text column, in which
+    null is an empty text. A text may be empty. `form` says so where the name does not.
     """
     if isinstance(source, (str, Path)):
         path = existing(source)
@@ -129,14 +129,16 @@ def _cells(source: Path | IO[bytes], form: Form, text: str) -> Iterator[dict[str
         else:
             for line, row in rows(file, form, (text,)):
                 empty = False
-                _text_in(row, text, line)
+                row[text] = _text_in(row, text, line, may_be_empty=True)
                 yield row
         if empty:
             raise ValueError("must hold at least one text, got none")
 
 
-def _text_in(row: dict[str, Any], column: str, line: int) -> str:
+def _text_in(row: dict[str, Any], column: str, line: int, *, may_be_empty: bool = False) -> str:
     value = row[column]
+    if may_be_empty and (value is None or value == ""):
+        return ""
     if value is None or value == "" or value != value:
         raise ValueError(f"line {line}: {column!r} must hold a text, got {_nothing(value)}")
     if not isinstance(value, str):

@@ -25,6 +25,7 @@ def initial_frequencies(
     *,
     limits: tuple[float, float] | None = None,
     per_word: bool = False,
+    device: torch.device | str | int | None = None,
 ) -> Tensor:
     """Starting values of a frequency table of any sharing.
 
@@ -37,19 +38,20 @@ def initial_frequencies(
         kind = "a tensor" if isinstance(init, Tensor) else repr(init)
         raise ValueError(f"frequency_range does not go with frequency_init = {kind}")
     if isinstance(init, Tensor):
-        return _given(init, shape)
+        return _given(init, shape).to(device=device)
     low, high = _limits(init, limits)
     rows, dim = shape
     if init == "uniform":
-        return torch.empty(shape).uniform_(low, high)
+        return torch.empty(shape, device=device).uniform_(low, high)
     if init == "log-uniform":
-        spread = torch.empty(shape).uniform_(math.log(low), math.log(high))
+        spread = torch.empty(shape, device=device).uniform_(math.log(low), math.log(high))
         return spread.exp()
     if per_word:
-        return torch.full(shape, math.sqrt(low * high))
+        return torch.full(shape, math.sqrt(low * high), device=device)
     if init == "sinusoidal":
-        return sinusoidal(dim).repeat(rows, 1)
-    return torch.logspace(math.log10(high), math.log10(low), dim).repeat(rows, 1)
+        return sinusoidal(dim, device=device).repeat(rows, 1)
+    spaced = torch.logspace(math.log10(high), math.log10(low), dim, device=device)
+    return spaced.repeat(rows, 1)
 
 
 def _given(values: Tensor, shape: tuple[int, int]) -> Tensor:

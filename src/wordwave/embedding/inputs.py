@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 from torch import Tensor
+
+Device: TypeAlias = torch.device | str | int | None
 
 
 def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:

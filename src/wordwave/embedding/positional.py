@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
-from wordwave.embedding.inputs import check_ids, check_sizes, count_positions, is_word
+from wordwave.embedding.inputs import Device, check_ids, check_sizes, count_positions, is_word
 from wordwave.embedding.table import Table
 
 
@@ -23,6 +23,7 @@ class WordEmbedding(nn.Module):
         vectors: pretrained vectors (V, D); by default drawn from N(0, 1).
         freeze_vectors: keep the word vectors as they start.
         sparse: row-sparse gradients.
+        device, dtype: of the parameters, as in torch.nn.
     """
 
     field: Literal["real", "complex"] = "real"
@@ -36,6 +37,8 @@ class WordEmbedding(nn.Module):
         vectors: Tensor | None = None,
         freeze_vectors: bool = False,
         sparse: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_sizes(vocab_size, dim, padding_idx)
@@ -46,11 +49,14 @@ class WordEmbedding(nn.Module):
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, dim
         self.padding_idx = padding_idx
         self.words = Table(
-            torch.randn(vocab_size, dim) if vectors is None else vectors,
+            torch.randn(vocab_size, dim, device=device)
+            if vectors is None
+            else vectors.to(device=device),
             vocab_size=vocab_size,
             padding_idx=padding_idx,
             sparse=sparse,
             frozen=freeze_vectors,
+            dtype=dtype,
         )
 
     def forward(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
@@ -92,7 +98,9 @@ class LearnedPositionEmbedding(WordEmbedding):
             raise ValueError(f"max_length must be at least 1, got {max_length}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.max_length = max_length
-        self.places = nn.Parameter(torch.randn(max_length + 1, dim) * position_scale)
+        words = self.words.weight
+        places = torch.randn(max_length + 1, dim, device=words.device) * position_scale
+        self.places = nn.Parameter(places.to(words.dtype))
 
     def place(self, position: Tensor) -> Tensor:
         index = position.squeeze(-1)
@@ -121,7 +129,8 @@ class SinusoidalPositionEmbedding(WordEmbedding):
             raise ValueError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         # Kept with the weights: a trained model is nothing without it.
-        self.register_buffer("position_scale", torch.tensor(float(position_scale)))
+        scale = self.words.weight.new_tensor(float(position_scale))
+        self.register_buffer("position_scale", scale)
 
     position_scale: Tensor
 
@@ -148,10 +157,13 @@ class ComplexEmbedding(WordEmbedding):
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.out_dim = 2 * dim
         self.phase = Table(
-            torch.empty(vocab_size, dim).uniform_(-torch.pi, torch.pi),
+            torch.empty(vocab_size, dim, device=self.words.weight.device).uniform_(
+                -torch.pi, torch.pi
+            ),
             vocab_size=vocab_size,
             padding_idx=self.padding_idx,
             sparse=self.words.sparse,
+            dtype=self.words.weight.dtype,
         )
 
     def forward(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave import complex as cx
+
 Share = Literal["word", "dim"] | None
 """`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
 `"dim"`: one per word, shared by all dimensions."""
@@ -35,6 +37,7 @@ class Table(nn.Module):
         padding_idx: int | None = None,
         sparse: bool = False,
         frozen: bool = False,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.vocab_size, self.share, self.padding_idx, self.sparse = (
@@ -44,7 +47,7 @@ class Table(nn.Module):
             sparse,
         )
         self.weight = nn.Parameter(
-            values.detach().to(torch.get_default_dtype(), copy=True), requires_grad=not frozen
+            values.detach().to(cx.parameter_dtype(dtype), copy=True), requires_grad=not frozen
         )
         self.zero_padding()
 
@@ -66,6 +69,22 @@ class Table(nn.Module):
     def zero_padding(self) -> None:
         if self.per_word and self.padding_idx is not None:
             self.weight[self.padding_idx] = 0
+
+    @torch.no_grad()
+    def resize(self, vocab_size: int) -> None:
+        """Keep the first rows, and draw new ones as spread as those of the words that are there."""
+        if self.per_word:
+            old = self.weight
+            words = [row for row in range(len(old)) if row != self.padding_idx]
+            known = old[words] if words else torch.zeros_like(old)
+            spread = known.std(dim=0) if len(known) > 1 else torch.zeros_like(known[0])
+            noise = torch.randn(vocab_size, old.shape[1], dtype=old.dtype, device=old.device)
+            rows = known.mean(dim=0) + spread * noise
+            kept = min(len(old), vocab_size)
+            rows[:kept] = old[:kept]
+            self.weight = nn.Parameter(rows, requires_grad=old.requires_grad)
+            self.zero_padding()
+        self.vocab_size = vocab_size
 
     def forward(self, ids: Tensor) -> Tensor:
         """Shape: (..., L) -> (..., L, D), or what broadcasts to it: (1, D), (..., L, 1)"""

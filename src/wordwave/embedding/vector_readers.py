@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wordwave.embedding.vector_file import CHUNK, Kept, decoded, lines_of, opened
 
 _LONGEST_WORD = 1 << 12  # as in `lines_of`: a file of the wrong kind is not one long word
+_WIDEST = 10_000  # no word vectors are as wide, and a file of another kind may seem to be
 _HEADER = re.compile(rb"(\d{1,12})[ \t](\d{1,6})\s*")
 _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -27,6 +28,7 @@ def read_text(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
         count, dim = _announced(header, "line 1", dim)
     else:
         dim = dim or first.rstrip(b" ").count(b" ")
+        _check_dim(dim, "line 1", None)
         lines = chain([first], lines)
     if b"\0" in first or not dim:
         found = clipped(decoded(first))
@@ -116,6 +118,8 @@ def _announced(header: re.Match[bytes], place: str, dim: int | None) -> tuple[in
 
 
 def _check_dim(found: int, place: str, expected: int | None) -> None:
+    if found > _WIDEST:
+        raise ValueError(f"{place}: expected at most {_WIDEST} numbers a word, found {found}")
     if expected not in (None, found):
         raise ValueError(f"{place}: expected vectors of dimension {expected}, found {found}")
 

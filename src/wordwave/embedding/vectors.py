@@ -90,6 +90,8 @@ def read_vectors(
     kind = _format_by_ending(path) if format == "auto" else format
     if words is not None and kind != "npy":
         raise ValueError(f"words= goes with an .npy matrix, '{path}' is read as {kind}")
+    if vocabulary is not None and not all(isinstance(word, str) for word in vocabulary):
+        raise TypeError("vocabulary must hold words, strings, got something else among them")
     kept = Kept(None if vocabulary is None else frozenset(vocabulary), besides)
     with opened(path, "vectors file") as stream:
         if kind == "npy":

@@ -12,6 +12,7 @@ from wordwave import complex as cx
 from wordwave.angle import angle
 from wordwave.embedding.frequency import FrequencyInit, initial_frequencies
 from wordwave.embedding.inputs import (
+    Device,
     check_ids,
     check_sizes,
     count_positions,
@@ -44,6 +45,7 @@ class WaveEmbedding(nn.Module):
         vectors: pretrained word vectors (V, D) as amplitudes; by default drawn from N(0, 1).
         freeze_vectors, freeze_frequency: keep these as they start.
         sparse: row-sparse gradients, for an optimiser that updates only the rows a batch touched.
+        device, dtype: of the parameters, as in torch.nn.
     """
 
     field: Literal["real", "complex"] = "complex"
@@ -65,6 +67,8 @@ class WaveEmbedding(nn.Module):
         freeze_vectors: bool = False,
         freeze_frequency: bool = False,
         sparse: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_sizes(vocab_size, dim, padding_idx)
@@ -79,22 +83,25 @@ class WaveEmbedding(nn.Module):
                 padding_idx=padding_idx,
                 sparse=sparse,
                 frozen=frozen,
+                dtype=dtype,
             )
 
         def shape(name: str, share: Share) -> tuple[int, int]:
             check_share(name, share)
             return Table.shape(vocab_size, dim, share)
 
-        amplitude = torch.randn(shape("share_amplitude", share_amplitude))
+        amplitude = torch.randn(shape("share_amplitude", share_amplitude), device=device)
         if vectors is not None:
-            amplitude = _check_vectors(vectors, amplitude.shape)
+            amplitude = _check_vectors(vectors, amplitude.shape).to(device=device)
         frequency = initial_frequencies(
             shape("share_frequency", share_frequency),
             frequency_init,
             limits=frequency_range,
             per_word=share_frequency == "dim",
+            device=device,
         )
-        angles = torch.empty(shape("share_phase", share_phase)).uniform_(-torch.pi, torch.pi)
+        angles = torch.empty(shape("share_phase", share_phase), device=device)
+        angles.uniform_(-torch.pi, torch.pi)
         self.amplitude = table(amplitude, share_amplitude, frozen=freeze_vectors)
         self.frequency = table(frequency, share_frequency, frozen=freeze_frequency)
         self.phase = table(angles, share_phase) if phase else None
@@ -146,6 +153,27 @@ class WaveEmbedding(nn.Module):
     def meaning(self) -> nn.Parameter:
         """The numbers that carry meaning whatever the place: amplitudes."""
         return self.amplitude.weight
+
+    @property
+    def weight(self) -> Tensor:
+        """All words at position 0, r·e^{iθ}: what `weight` of a torch.nn.Embedding is.
+
+        It is computed from the tables, so it has gradients but is no parameter: an output layer can
+        use it, as `F.linear(states, embedding.weight)`, and cannot be tied to it.
+
+        Shape: (V, 2·D)
+        """
+        words = torch.arange(self.vocab_size, device=self.amplitude.weight.device)
+        return self.formula(words, words.new_zeros(1, 1))
+
+    def resize(self, vocab_size: int) -> None:
+        """Change the number of words in place: the first rows stay, new words are drawn as spread
+        as those that are there. The tables are new parameters, which an optimiser must be told."""
+        check_sizes(vocab_size, self.dim, self.padding_idx)
+        for table in (self.amplitude, self.frequency, self.phase, self.damping):
+            if table is not None:
+                table.resize(vocab_size)
+        self.vocab_size = vocab_size
 
     def shift(self, ids: Tensor, z: Tensor, n: Tensor | int) -> Tensor:
         """Move embedded words by n places (Property 1): w(n)·z, w(n) = (r₁·e^{iω})^n.
@@ -213,6 +241,7 @@ def _all_near(position: Tensor) -> bool:
 
 
 def _check_vectors(vectors: Tensor, shape: torch.Size) -> Tensor:
+    cx.check_tensor("vectors", vectors)
     if vectors.shape != shape:
         raise ValueError(
             f"vectors must have the shape of the amplitude table {tuple(shape)}, "

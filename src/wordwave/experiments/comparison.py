@@ -8,19 +8,39 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from wordwave.models.config import EmbeddingKind, EncoderKind, goes_with
+from wordwave.experiments.store import Count, Positive, Record, Share, fits
+from wordwave.models.config import EMBEDDINGS, ENCODERS, EmbeddingKind, EncoderKind, goes_with
 from wordwave.plain import to_plain
 from wordwave.tasks.config import ClassifyConfig, DataSettings
 
 if TYPE_CHECKING:
     from wordwave.data.splits import Parts
-    from wordwave.experiments.store import Record
 
 TEST_SHARE = 0.1
 KEY = ("encoder", "embedding", "seed", "config", "examples")
 """What makes a trial's record: all settings, and a fingerprint of the examples."""
+
+
+class _TrialRecord(TypedDict):
+    """What tables read of a record."""
+
+    encoder: Annotated[str, ENCODERS.__contains__]
+    embedding: Annotated[str, EMBEDDINGS.__contains__]
+    seed: int
+    test_accuracy: Share
+    test_macro_f1: Share
+    dev_accuracy: Share
+    parameters: Count
+    epoch_seconds: Annotated[float, lambda seconds: seconds >= 0]
+    words_per_second: Positive
+    predictions_per_second: Positive
+
+
+def is_record(record: Record) -> bool:
+    """Whether it has all that is read of a trial's record, of the right kind."""
+    return fits(record, _TrialRecord)
 
 
 @dataclass(frozen=True)

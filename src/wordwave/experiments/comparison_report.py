@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def table(records: list[Record], title: str) -> Table:
-    """For the terminal, the best test accuracy under each encoder in bold."""
+def table(records: list[Record], title: str, note: str = "") -> Table:
+    """For the terminal, the best test accuracy under each encoder in bold, with a note below."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    shown = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown = Table(title=Text(title), caption=note, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     names = ("encoder", "embedding", "test", "±", "dev", "parameters", "s/epoch", "words/s")
     for name in names:
         shown.add_column(name, justify="left" if name.startswith("e") else "right")
@@ -29,11 +30,11 @@ def table(records: list[Record], title: str) -> Table:
     for r in rows:
         best[r["encoder"]] = max(best[r["encoder"]], r["test_accuracy"])
     for r in rows:
-        test = f"{r['test_accuracy']:.4f}"
+        is_best = r["test_accuracy"] == best[r["encoder"]]
         shown.add_row(
             r["encoder"],
             r["embedding"],
-            f"[bold]{test}[/]" if r["test_accuracy"] == best[r["encoder"]] else test,
+            Text(f"{r['test_accuracy']:.4f}", style="bold" if is_best else ""),
             "" if r["spread"] is None else f"{r['spread']:.4f}",
             f"{r['dev_accuracy']:.4f}",
             f"{r['parameters']:,}",
@@ -43,8 +44,8 @@ def table(records: list[Record], title: str) -> Table:
     return shown
 
 
-def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
-    """Means over seeds as CSV and Markdown."""
+def write_tables(records: list[Record], folder: Path, title: str, note: str = "") -> list[Path]:
+    """Means over seeds as CSV and Markdown, with a note in the latter."""
     rows = summarised(records)
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -52,7 +53,8 @@ def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
     writer.writerows(rows)
     write_text(folder / "table.csv", text.getvalue())
     names = list(rows[0])
-    lines = [f"# {title}", "", "| " + " | ".join(n.replace("_", " ") for n in names) + " |"]
+    heading = [f"# {title}", "", *([note, ""] if note else [])]
+    lines = [*heading, "| " + " | ".join(n.replace("_", " ") for n in names) + " |"]
     lines.append("|" + "---|" * len(names))
     lines += ["| " + " | ".join(_cell(row[n]) for n in names) + " |" for row in rows]
     write_text(folder / "table.md", "\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""How long cells will take: by what like ones took, or by a short trial."""
+"""How long cells will take: by what like ones took, by a short trial, or by a typical core."""
 
 from __future__ import annotations
 
@@ -19,16 +19,44 @@ CALIBRATION_STEPS = 8
 
 Kind = tuple[str, bool]
 """Encoder, and whether it is complex."""
+WORDS = {
+    "mr": 181_224,
+    "subj": 194_896,
+    "cr": 61_153,
+    "mpqa": 26_416,
+    "sst2": 633_724,
+    "sst2-sentences": 133_555,
+    "trec": 50_082,
+}
+"""Of each training part."""
+SPEEDS: dict[Kind, float] = {
+    ("fasttext", False): 88_000,
+    ("fasttext", True): 50_000,
+    ("cnn", False): 15_000,
+    ("cnn", True): 5_400,
+    ("lstm", False): 12_700,
+    ("lstm", True): 4_100,
+    ("transformer", False): 9_700,
+    ("transformer", True): 4_200,
+}
+"""Words a second on one core: means over the runs in results/reproduce/records.jsonl."""
 
 
 @dataclass
 class Estimate:
-    """Seconds of a cell on one core."""
+    """Seconds of a cell on one core.
+
+    Args:
+        measures: look at the data and time some steps where no record says how long they take; else
+            figures of a typical core serve, which need neither data nor time.
+    """
 
     protocol: Protocol
     records: Sequence[Record]
+    measures: bool = True
     _speeds: dict[Kind, float] = field(default_factory=dict)
     _words: dict[str, int] = field(default_factory=dict)
+    _set: dict[Cell, int] = field(default_factory=dict)
 
     def seconds(self, cell: Cell) -> float:
         """What like cells took; else words to read by words a second."""
@@ -37,13 +65,16 @@ class Estimate:
                 return fmean(self._seconds[like])
         if cell.is_anchor:
             return ANCHOR_SECONDS
-        epochs = fmean(
-            self._epochs.get(
-                (cell.dataset, cell.encoder), [self.protocol.config(cell).training.epochs]
-            )
-        )
+        known = self._epochs.get((cell.dataset, cell.encoder))
+        epochs = fmean(known) if known else self._epochs_set(replace(cell, fold=0, seed=0))
         factor = 2.0 if cell.variant == "matched" else 1.0
         return OVERHEAD + factor * epochs * self.words(cell.dataset) / self.speed(cell)
+
+    def _epochs_set(self, row: Cell) -> int:
+        """Of the settings; folds and seeds share them, and a recipe is read once."""
+        if row not in self._set:
+            self._set[row] = self.protocol.config(row).training.epochs
+        return self._set[row]
 
     def total(self, cells: Iterable[Cell], n_jobs: int) -> float:
         """Seconds until all are done by n_jobs at once."""
@@ -51,13 +82,15 @@ class Estimate:
 
     def words(self, dataset: str) -> int:
         """Words of the training part."""
+        if not self.measures:
+            return WORDS[dataset]
         if dataset not in self._words:
             texts = parts_of(dataset).train.texts
             self._words[dataset] = sum(len(text.split()) for text in texts)
         return self._words[dataset]
 
     def speed(self, cell: Cell) -> float:
-        """Words a second of the encoder over this field, of a record or measured now."""
+        """Words a second of the encoder over this field, by records or measured now."""
         kind = _kind(cell.encoder, cell.embedding)
         if kind not in self._speeds:
             known = [
@@ -65,7 +98,12 @@ class Estimate:
                 for r in self._runs
                 if "words_per_second" in r and _kind(r["encoder"], r["embedding"]) == kind
             ]
-            self._speeds[kind] = fmean(known) if known else measured_speed(self.protocol, cell)
+            if known:
+                self._speeds[kind] = fmean(known)
+            elif self.measures:
+                self._speeds[kind] = measured_speed(self.protocol, cell)
+            else:
+                self._speeds[kind] = SPEEDS[kind]
         return self._speeds[kind]
 
     @cached_property

@@ -1,24 +1,31 @@
 """Run many cells at once, one thread each, and keep every result as it comes.
 
-On this machine by default; on a Ray or Dask cluster by joblib's back ends for them.
+On this machine by default, or on a Ray or Dask cluster.
 """
 
 from __future__ import annotations
 
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from wordwave.experiments.store import Record, Store
+from wordwave.experiments.clusters import Dask, Ray
+from wordwave.experiments.store import Key, Record, Store
+from wordwave.experiments.workers import Failure, Here, Workers
 
 Cell = TypeVar("Cell")
 Backend = Literal["local", "ray", "dask"]
+Runner: TypeAlias = (
+    Here[Cell, Record] | Workers[Cell, Record] | Ray[Cell, Record] | Dask[Cell, Record]
+)
 
-_PAUSE = 0.2
-"""Seconds between two looks at what Ray's workers have written."""
+MOST_CELLS = 100_000
+"""Of one command: more would take longer to list than anybody waits."""
+MOST_JOBS = 1024
+
+_PAUSE = 0.5
+"""Seconds between two looks at what other processes have stored."""
 
 
 def run_missing(
@@ -31,53 +38,59 @@ def run_missing(
     backend: Backend = "local",
     address: str | None = None,
     claims: bool = True,
+    on_wait: Callable[[int], object] = lambda n: None,
 ) -> Iterator[Record]:
     """Run the cells that the store lacks, append each record as it comes, and yield it.
 
     Whatever ends this loop early loses the cells in flight and nothing else. What another process
-    has stored meanwhile is not run again. A cell that cannot be run, such as one that diverges,
-    does not keep the others from it: `FailedCellsError` at the end tells of it.
+    is at is left to it and waited for, so that all cells have their records at the end, whoever
+    made them. A cell that cannot be run, such as one that diverges or whose process is killed
+    twice, does not keep the others from it: `FailedCellsError` at the end tells of it.
 
     Args:
-        backend: who computes; Ray's workers must see the store's file.
+        backend: who computes.
         address: of a cluster that is running; by default one is started here, with n_jobs workers.
-        claims: leave what another process is at to it, where workers see the file; without them,
-            `run` must know how to share its work.
+        claims: leave what another process is at to it; without them, `run` must know how to share
+            its work.
+        on_wait: is told how many cells are left when all of them are other processes'.
     """
-    from joblib import Parallel, delayed
-
+    store.clean()
     done = store.done()
-    missing = [cell for cell in cells if store.key_of(key(cell)) not in done]
+    missing = {k: cell for cell in cells if (k := store.key_of(key(cell))) not in done}
     if not missing:
         return
-    # A worker whose memory has grown is replaced, which is nothing to worry about.
-    warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
+    left, claimed, has_told = dict(missing), dict[Key, ExitStack](), False
     failed: list[Failure] = []
-
-    def still_missing() -> Iterator[Cell]:
-        for cell in missing:
-            if store.key_of(key(cell)) not in store.done():
-                yield cell
-
-    with _cluster(backend, n_jobs, address):
-        if backend == "ray":
-            wanted = {store.key_of(key(cell)) for cell in missing}
-            for record in _stored_by_workers(missing, run, store, key, n_jobs, failed):
-                if store.key_of(record) in wanted:
-                    yield record
-        else:
-            pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-            work = _run_and_store if backend == "local" and claims else _run
-            for found in pool(delayed(work)(run, cell, store, key) for cell in still_missing()):
+    runner = _runner(backend, run, n_jobs, address)
+    with _all_closed(claimed), runner:
+        while left or runner.n_running:
+            yield from _stored(left, store)
+            for k, cell in list(left.items()):
+                if not runner.has_room:
+                    break
+                claim = ExitStack()
+                if claims and not claim.enter_context(store.claimed(key(cell))):
+                    claim.close()
+                    continue
+                claimed[k] = claim
+                runner.submit(left.pop(k))
+            if not runner.n_running:
+                if left and not has_told:
+                    on_wait(len(left))
+                    has_told = True
+                time.sleep(_PAUSE if left else 0)
+            for cell, found in runner.wait(_PAUSE if left and runner.has_room else None):
                 if isinstance(found, Failure):
                     failed.append(found)
-                elif found is not None:
-                    store.append(found)  # Dask's workers may not see the file; nothing is doubled
+                else:
+                    store.append(found)
+                claimed.pop(store.key_of(key(cell))).close()
+                if not isinstance(found, Failure):
                     yield found
     if failed:
         raise FailedCellsError(
             f"{len(failed)} of {len(missing)} could not be run, the others are kept; the first, "
-            f"{failed[0].cell}: {failed[0].why}"
+            f"{failed[0].task}: {failed[0].why}"
         )
 
 
@@ -85,107 +98,42 @@ class FailedCellsError(ValueError):
     """Some cells could not be run; all others have their records."""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A cell that cannot be run."""
-
-    cell: str
-    why: str
-
-
-def _stored_by_workers(
-    cells: Sequence[Cell],
-    run: Callable[[Cell], Record],
-    store: Store,
-    key: Callable[[Cell], dict[str, Any]],
-    n_jobs: int,
-    failed: list[Failure],
-) -> Iterator[Record]:
-    """All records that are stored from now on, whoever stores them; failures are added to a list.
-
-    Ray's back end gives its results at the end only, so its workers store them as they come.
-    """
-    from joblib import Parallel, delayed
-
-    problems: list[BaseException] = []
-
-    def wait_for_all() -> None:
-        try:
-            pool = Parallel(n_jobs=n_jobs, backend="ray", batch_size=1)
-            ended = pool(delayed(_run_and_store)(run, cell, store, key) for cell in cells)
-            failed.extend(found for found in ended if isinstance(found, Failure))
-        except BaseException as problem:
-            problems.append(problem)
-
-    seen = len(store.records())
-    grid = threading.Thread(target=wait_for_all, daemon=True)
-    grid.start()
-    is_over = False
-    while not is_over:
-        grid.join(timeout=_PAUSE)
-        is_over = not grid.is_alive()
-        fresh = store.records()[seen:]
-        seen += len(fresh)
-        yield from fresh
-    if problems:
-        raise problems[0]
-
-
-def _run_and_store(
-    run: Callable[[Cell], Record], cell: Cell, store: Store, key: Callable[[Cell], dict[str, Any]]
-) -> Record | Failure | None:
-    """In a worker that sees the store's file; `None` where a cell is another process's."""
-    with store.claimed(key(cell)) as is_ours:
-        if not is_ours:
-            return None
-        found = _run(run, cell, store, key)
-        if not isinstance(found, Failure):
-            store.append(found)
-        return found
-
-
-def _run(run: Callable[[Cell], Record], cell: Cell, *_: object) -> Record | Failure:
-    # Dask needs a function that can be hashed, and what runs cells may not be.
-    try:
-        return run(cell)
-    except ValueError as problem:
-        return Failure(str(cell), str(problem))
+def check_grid(n_cells_a_seed: int, seeds: int, n_jobs: int) -> None:
+    """Refuse a grid that nobody could wait for, before its cells are listed."""
+    for name, value in (("seeds", seeds), ("jobs", n_jobs)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if n_jobs > MOST_JOBS:
+        raise ValueError(f"jobs must be at most {MOST_JOBS}, got {n_jobs}")
+    most = max(MOST_CELLS // max(n_cells_a_seed, 1), 1)
+    if seeds > most:
+        raise ValueError(
+            f"seeds must be at most {most:,} for {n_cells_a_seed:,} runs each, got {seeds:,}"
+        )
 
 
 @contextmanager
-def _cluster(backend: Backend, n_jobs: int, address: str | None) -> Iterator[None]:
-    """A cluster to work on, closed at the end."""
-    if backend == "local":
+def _all_closed(claims: Mapping[Key, ExitStack]) -> Iterator[None]:
+    """Give up at the end what is still claimed."""
+    try:
         yield
-    elif backend == "ray":
-        try:
-            import ray
-            from ray.util.joblib import register_ray
-        except ModuleNotFoundError:
-            raise ValueError(_missing(backend)) from None
-        options = {"address": address} if address else {"num_cpus": n_jobs}
-        ray.init(**options, include_dashboard=False, log_to_driver=False)
-        register_ray()
-        try:
-            yield
-        finally:
-            ray.shutdown()
-    else:
-        try:
-            from distributed import Client, LocalCluster
-        except ModuleNotFoundError:
-            raise ValueError(_missing(backend)) from None
-        from joblib import parallel_config
-
-        with ExitStack() as open_until_the_end:
-            enter = open_until_the_end.enter_context
-            if not address:
-                local = LocalCluster(n_workers=n_jobs, threads_per_worker=1, dashboard_address=None)
-                address = enter(local).scheduler_address
-            enter(Client(address))
-            enter(parallel_config(backend="dask"))
-            yield
+    finally:
+        for claim in claims.values():
+            claim.close()
 
 
-def _missing(backend: str) -> str:
-    return f"backend {backend!r} needs its package: pip install 'wordwave[cluster]'"
+def _stored(left: dict[Key, Cell], store: Store) -> Iterator[Record]:
+    """The records of cells that another process has made; they are left no more."""
+    for record in store.records():
+        if left.pop(store.key_of(record), None) is not None:
+            yield record
+
+
+def _runner(
+    backend: Backend, run: Callable[[Cell], Record], n: int, address: str | None
+) -> Runner[Cell]:
+    if backend == "ray":
+        return Ray(run, n, address)
+    if backend == "dask":
+        return Dask(run, n, address)
+    return Here(run) if n == 1 else Workers(run, n)

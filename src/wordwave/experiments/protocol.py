@@ -131,16 +131,17 @@ class Protocol:
         return replace(self, search=None, chosen={})
 
     def _given(self, cell: Cell) -> dict[str, dict[str, Any]]:
-        given = {part: dict(values) for part, values in self._recipe(cell).items()}
-        model, training = given.setdefault("model", {}), given.setdefault("training", {})
+        found: Mapping[str, Any] = {}
         if self.search is not None:
             place = self.search.place(cell)
-            found = self.chosen.get(place)
-            if found is None:
+            if place not in self.chosen:
                 what = f"{cell.encoder} with {cell.embedding} on {place[0]}"
                 raise ValueError(f"there is no search of {self.search.trials} trials for {what}")
-            for part, values in found.items():
-                given.setdefault(part, {}).update(values)
+            found = self.chosen[place]
+        given = {part: dict(values) for part, values in self._recipe(cell).items()}
+        model, training = given.setdefault("model", {}), given.setdefault("training", {})
+        for part, values in found.items():
+            given.setdefault(part, {}).update(values)
         if self.budget == "quick":
             training["epochs"] = QUICK_EPOCHS[cell.encoder]
         model.update(

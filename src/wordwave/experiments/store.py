@@ -1,52 +1,98 @@
 """Results of runs: one JSON record a line, only ever appended to.
 
 Many processes may write to one file: a record goes out in one write under a lock, so a kill leaves
-whole lines and at most one broken one at the end, which readers skip and writers mend.
+whole lines and at most one broken one at the end, which readers skip and the next run removes.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    BinaryIO,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
+
+from wordwave.files import locked, naming, write_whole
 
 Record = dict[str, Any]
+Key = tuple[str, ...]
+
+Count = Annotated[int, lambda n: n >= 1]
+Positive = Annotated[float, lambda value: value > 0]
+Share = Annotated[float, lambda value: 0 <= value <= 1]
 
 
 class Store:
-    """Records under a key: the named fields that say which run a record is of."""
+    """Records under a key: the named fields that say which run a record is of.
 
-    def __init__(self, path: Path, key: Iterable[str]) -> None:
-        self.path, self.key = path, tuple(key)
+    Args:
+        is_record: whether a line that holds a JSON object is a record of this experiment. Any other
+            line is skipped: what it was meant to tell is not done.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        key: Iterable[str],
+        is_record: Callable[[Record], bool] = lambda record: True,
+    ) -> None:
+        self.path, self.key, self.is_record = path, tuple(key), is_record
 
     def append(self, record: Record) -> None:
         """Add a record, durably, unless one with the same key is there already."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(record, ensure_ascii=False) + "\n"
-        with self.path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
+        with naming(self.path), _alone_with(self.path) as file:
             content = file.read()
-            if self.key_of(record) in {self.key_of(r) for r in _parse(content)}:
+            if self.key_of(record) in {self.key_of(r) for r in self._parse(content)}:
                 return
-            mended = b"" if not content or content.endswith(b"\n") else b"\n"
-            file.write(mended + line.encode())
+            end = b"" if not content or content.endswith(b"\n") else b"\n"
+            file.write(end + line.encode())
             file.flush()
             os.fsync(file.fileno())
 
     def records(self) -> list[Record]:
-        return _parse(self.path.read_bytes()) if self.path.exists() else []
+        return self._parse(self._content())
 
-    def done(self) -> set[tuple[Any, ...]]:
+    def done(self) -> set[Key]:
         """The keys of all records."""
         return {self.key_of(record) for record in self.records()}
+
+    def skipped(self) -> str:
+        """What to say of the lines that are no records; "" if there are none."""
+        lines = [line for line in self._content().splitlines() if line.strip()]
+        n = len(lines) - len(self.records())
+        if not n:
+            return ""
+        what = "line is not a record" if n == 1 else "lines are not records"
+        return f"'{self.path}': {n} {what} of this experiment, skipped"
+
+    def clean(self) -> None:
+        """Remove what killed processes left behind: broken lines, and claims."""
+        if self.path.exists() and _whole_lines(content := self._content()) != content:
+            with _alone_with(self.path) as file:
+                whole = _whole_lines(file.read())
+                write_whole(self.path, lambda new: new.write_bytes(whole))
+        for claim in self.path.parent.glob(f".{self.path.name}.*.lock"):
+            with suppress(Timeout), locked(claim, timeout=0):
+                pass
 
     @contextmanager
     def claimed(self, record: Mapping[str, Any]) -> Iterator[bool]:
@@ -55,31 +101,84 @@ class Store:
         It is not if it is there, or if another process that sees the file is making it.
         """
         name = sha256("\n".join(self.key_of(record)).encode()).hexdigest()[:16]
-        folder = self.path.with_suffix(".claims")
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{name}.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            yield False
-            return
-        try:
-            yield self.key_of(record) not in self.done()
-        finally:
-            Path(lock.lock_file).unlink(missing_ok=True)
-            lock.release()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as held:
+            try:
+                claim = self.path.with_name(f".{self.path.name}.{name}.lock")
+                held.enter_context(locked(claim, timeout=0))
+            except Timeout:
+                is_ours = False
+            else:
+                is_ours = self.key_of(record) not in self.done()
+            yield is_ours
 
-    def key_of(self, record: Mapping[str, Any]) -> tuple[Any, ...]:
+    def key_of(self, record: Mapping[str, Any]) -> Key:
         return tuple(json.dumps(record.get(name), sort_keys=True) for name in self.key)
 
+    def _content(self) -> bytes:
+        return self.path.read_bytes() if self.path.exists() else b""
 
-def _parse(content: bytes) -> list[Record]:
-    records = []
-    for line in content.split(b"\n"):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue  # a line cut short by a kill; its run is simply not done
-        if isinstance(record, dict):
-            records.append(record)
-    return records
+    def _parse(self, content: bytes) -> list[Record]:
+        found = (_json(line) for line in content.split(b"\n"))
+        return [r for r in found if isinstance(r, dict) and self.is_record(r)]
+
+
+@contextmanager
+def _alone_with(path: Path) -> Iterator[BinaryIO]:
+    """A file to read and append to, while all other processes that want to wait."""
+    while True:
+        with path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # `clean` puts another file in its place, and this may be the one that was there.
+            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                file.seek(0)
+                yield file
+                return
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole_lines(content: bytes) -> bytes:
+    """Without the beginnings of records, which are what a kill leaves."""
+    lines = content.split(b"\n")
+    return b"".join(x + b"\n" for x in lines if x and not (x[:1] == b"{" and _json(x) is None))
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read from JSON is of a type; all numbers must be finite.
+
+    Args:
+        hint: a `TypedDict` (which may have more fields), list, dict, union or plain type, or one
+            with a rule, such as `Annotated[int, lambda n: n >= 1]`.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin is Annotated:
+        return fits(value, arguments[0]) and bool(arguments[1](value))
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(fits(v, arguments[0]) for v in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(v, arguments[1]) for v in value.values())
+    if is_typeddict(hint):
+        return isinstance(value, dict) and all(
+            fits(value[name], kind) if name in value else name in hint.__optional_keys__
+            for name, kind in _fields(hint).items()
+        )
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    if hint is float:
+        return fits(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return isinstance(value, NoneType if hint is None else hint)
+
+
+@cache
+def _fields(hint: Any) -> dict[str, Any]:
+    return get_type_hints(hint, include_extras=True)

@@ -14,12 +14,11 @@ from wordwave.layers.heads import (
     Heads,
     Memory,
     Score,
-    check_batched,
     check_positions,
     magnitude,
 )
 from wordwave.layers.position import ALiBi
-from wordwave.layers.weight import Field, Sharing, check_width
+from wordwave.layers.weight import Device, Field, Sharing, check_input
 
 
 class MultiHeadAttention(Heads):
@@ -31,7 +30,7 @@ class MultiHeadAttention(Heads):
         score: `"magnitude"` or `"real"`, see `Score`.
         position: `"rope"` or `"alibi"` for a real field, to see positions inside attention.
         dropout: share of attention weights dropped in training.
-        field, share, bias: as in `Linear`.
+        field, share, bias, device, dtype: as in `Linear`.
     """
 
     def __init__(
@@ -45,6 +44,8 @@ class MultiHeadAttention(Heads):
         position: Literal["rope", "alibi"] | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(
             dim,
@@ -55,12 +56,14 @@ class MultiHeadAttention(Heads):
             rope=position == "rope",
             dropout=dropout,
             bias=bias,
+            device=device,
+            dtype=dtype,
         )
         if position not in (None, "rope", "alibi"):
             raise ValueError(f"position must be None, 'rope' or 'alibi', got {position!r}")
         if position == "alibi" and field != "real":
             raise ValueError("position='alibi' goes with field='real'; a wave has its own")
-        self.alibi = ALiBi(n_heads) if position == "alibi" else None
+        self.alibi = ALiBi(n_heads, device=device) if position == "alibi" else None
 
     def forward(
         self,
@@ -80,6 +83,7 @@ class MultiHeadAttention(Heads):
             positions: (L,) or (B, L) of x for RoPE and ALiBi, or 1 … L; a source has 1 … M.
             returns: (B, L, parts·D); only the output's bias where there is nothing to attend to.
         """
+        check_input("x", x, self.dim, self.field, batched=True)
         if positions is None:
             positions = torch.arange(1, x.shape[1] + 1, device=x.device)
         memory = self.read(x, positions=positions) if source is None else self.read(source)
@@ -120,8 +124,7 @@ class MultiHeadAttention(Heads):
         causal: bool,
         positions: Tensor | None,
     ) -> Tensor:
-        check_width("x", x, self.dim, self.field)
-        check_batched("x", x)
+        check_input("x", x, self.dim, self.field, batched=True)
         queries = self._split_heads(self.to_query(x))
         if queries.shape[0] != memory.keys.shape[0]:
             raise ValueError(

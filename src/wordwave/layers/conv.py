@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.layers.weight import Bias, Field, Sharing, Weight, check_at_least_one, check_width
+from wordwave.layers.weight import (
+    Bias,
+    Device,
+    Field,
+    Sharing,
+    Weight,
+    check_at_least_one,
+    check_input,
+)
 
 
 class Conv1d(nn.Module):
@@ -20,7 +29,7 @@ class Conv1d(nn.Module):
         in_dim, out_dim: widths, in complex numbers if the field is complex.
         kernel_size: how many neighbouring words k one output sees.
         padding: zeros put at either end.
-        field, share, bias: as in `Linear`.
+        field, share, bias, device, dtype: as in `Linear`.
     """
 
     def __init__(
@@ -33,6 +42,8 @@ class Conv1d(nn.Module):
         field: Field = "complex",
         share: Sharing = "none",
         bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_at_least_one(kernel_size=kernel_size)
@@ -41,13 +52,14 @@ class Conv1d(nn.Module):
         self.in_dim, self.out_dim, self.kernel_size = in_dim, out_dim, kernel_size
         self.padding = padding
         self.field: Field = field
-        self.weight = Weight(out_dim, in_dim, kernel_size, field=field, share=share)
-        self.bias = Bias(out_dim, field=field, share=share) if bias else None
+        made: dict[str, Any] = {"field": field, "share": share, "device": device, "dtype": dtype}
+        self.weight = Weight(out_dim, in_dim, kernel_size, **made)
+        self.bias = Bias(out_dim, **made) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (B, L, parts·in) -> (B, L + 2·padding − k + 1, parts·out)"""
-        check_width("x", x, self.in_dim, self.field)
-        if x.dim() != 3 or x.shape[1] + 2 * self.padding < self.kernel_size:
+        check_input("x", x, self.in_dim, self.field, batched=True)
+        if x.shape[1] + 2 * self.padding < self.kernel_size:
             raise ValueError(
                 f"x must be (B, L, width) with L + 2·padding >= kernel_size={self.kernel_size}, "
                 f"got shape {tuple(x.shape)} and padding={self.padding}"

@@ -23,6 +23,12 @@ def linear_cross_entropy(
 
     Shape: x (N, D), weight (V, D), target (N,) -> ()
     """
+    if x.dim() != 2 or weight.dim() != 2 or x.shape[1] != weight.shape[1]:
+        shapes = f"{tuple(x.shape)} and {tuple(weight.shape)}"
+        raise ValueError(f"x and weight must be (N, D) and (V, D), got {shapes}")
+    if target.shape != x.shape[:1] or target.dtype not in (torch.int64, torch.int32):
+        got = f"{target.dtype} of shape {tuple(target.shape)}"
+        raise ValueError(f"target must be {len(x)} integers, one a row, got {got}")
     learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
     loss: Tensor = _LinearCrossEntropy.apply(x, weight, target, label_smoothing, learns)  # type: ignore[no-untyped-call]
     return loss

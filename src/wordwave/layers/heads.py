@@ -16,11 +16,12 @@ from wordwave import complex as cx
 from wordwave.layers.linear import Linear
 from wordwave.layers.position import RoPE
 from wordwave.layers.weight import (
+    Device,
     Field,
     Sharing,
     check_at_least_one,
     check_dropout,
-    check_width,
+    check_input,
     n_parts,
 )
 
@@ -47,7 +48,7 @@ class Heads(nn.Module):
         score: `"magnitude"` or `"real"`, see `Score`.
         rope: turn queries and keys by their positions; for a real field.
         dropout: share of attention weights dropped in training.
-        field, share, bias: as in `Linear`.
+        field, share, bias, device, dtype: as in `Linear`.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Heads(nn.Module):
         rope: bool,
         dropout: float,
         bias: bool,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_at_least_one(dim=dim, n_heads=n_heads)
@@ -79,7 +82,7 @@ class Heads(nn.Module):
         self.rope = RoPE(dim // n_heads) if rope else None
 
         def linear() -> Linear:
-            return Linear(dim, dim, field=field, share=share, bias=bias)
+            return Linear(dim, dim, field=field, share=share, bias=bias, device=device, dtype=dtype)
 
         self.to_query, self.to_key, self.to_value, self.to_out = (linear() for _ in range(4))
 
@@ -90,8 +93,7 @@ class Heads(nn.Module):
 
         Shape: source (B, M, parts·D), positions (M,) or (B, M), counted on from the past if None
         """
-        check_width("source", source, self.dim, self.field)
-        check_batched("source", source)
+        check_input("source", source, self.dim, self.field, batched=True)
         keys = self._split_heads(self.to_key(source))
         values = self._split_heads(self.to_value(source))
         if positions is None:
@@ -132,13 +134,10 @@ def magnitude(real: Tensor, imag: Tensor) -> Tensor:
     return torch.sqrt(real * real + imag * imag + _TINY)
 
 
-def check_batched(name: str, x: Tensor) -> None:
-    if x.dim() != 3:
-        raise ValueError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
-
-
 def check_positions(positions: Tensor, x: Tensor) -> None:
     n, length = x.shape[:2]
+    if positions.is_complex() or positions.dtype == torch.bool:
+        raise ValueError(f"positions must be integers or real numbers, got {positions.dtype}")
     if positions.shape not in ((length,), (1, length), (n, length)):
         raise ValueError(
             f"positions must be of shape {(length,)} or {(n, length)}, got {tuple(positions.shape)}"

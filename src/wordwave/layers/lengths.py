@@ -5,8 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from wordwave import complex as cx
+
 
 def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
+    cx.check_tensor("lengths", lengths)
     is_whole = not (lengths.is_floating_point() or lengths.is_complex())
     if lengths.shape != x.shape[:1] or not is_whole or lengths.dtype == torch.bool:
         raise ValueError(

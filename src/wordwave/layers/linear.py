@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
     Bias,
+    Device,
     Field,
     Sharing,
     Weight,
     check_at_least_one,
     check_dropout,
-    check_width,
+    check_input,
     n_parts,
 )
 
@@ -28,6 +31,7 @@ class Linear(nn.Module):
         field: `"complex"` or `"real"`.
         share: how the parts of a complex weight are bound, see `Sharing`.
         bias: add one.
+        device, dtype: of the parameters, as in torch.nn.
     """
 
     def __init__(
@@ -38,16 +42,19 @@ class Linear(nn.Module):
         field: Field = "complex",
         share: Sharing = "none",
         bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.in_dim, self.out_dim = in_dim, out_dim
         self.field: Field = field
-        self.weight = Weight(out_dim, in_dim, field=field, share=share)
-        self.bias = Bias(out_dim, field=field, share=share) if bias else None
+        made: dict[str, Any] = {"field": field, "share": share, "device": device, "dtype": dtype}
+        self.weight = Weight(out_dim, in_dim, **made)
+        self.bias = Bias(out_dim, **made) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·in) -> (..., parts·out)"""
-        check_width("x", x, self.in_dim, self.field)
+        check_input("x", x, self.in_dim, self.field)
         return self.weight.times(x, None if self.bias is None else self.bias())
 
     def extra_repr(self) -> str:
@@ -65,6 +72,7 @@ class FeedForward(nn.Module):
             for free complex units, and half the multiplications.
         activation: an elementwise function, so that each part is activated by itself.
         dropout: share of hidden units dropped in training.
+        device, dtype: as in `Linear`.
     """
 
     def __init__(
@@ -77,6 +85,8 @@ class FeedForward(nn.Module):
         hidden: Field | None = None,
         activation: Callable[[Tensor], Tensor] = F.relu,
         dropout: float = 0.0,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_at_least_one(dim=dim, hidden_dim=hidden_dim)
@@ -87,8 +97,9 @@ class FeedForward(nn.Module):
             dim, field, share = n_parts(field) * dim, "real", "none"
         elif hidden == "complex" and field == "real":
             raise ValueError("hidden='complex' goes with field='complex'")
-        self.widen = Linear(dim, hidden_dim, field=field, share=share)
-        self.narrow = Linear(hidden_dim, dim, field=field, share=share)
+        made: dict[str, Any] = {"field": field, "share": share, "device": device, "dtype": dtype}
+        self.widen = Linear(dim, hidden_dim, **made)
+        self.narrow = Linear(hidden_dim, dim, **made)
         self.activation = activation
         self.dropout = Dropout(dropout, field=field)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.layers.weight import (
+    Device,
     Field,
     check_at_least_one,
     check_dropout,
-    check_width,
+    check_input,
     n_parts,
 )
 
@@ -23,17 +26,26 @@ class LayerNorm(nn.Module):
     takes two to three times as long as its layer normalisation of each half.
     """
 
-    def __init__(self, dim: int, *, field: Field = "complex", eps: float = 1e-5) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        field: Field = "complex",
+        eps: float = 1e-5,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         check_at_least_one(dim=dim)
         self.dim, self.eps, self.n_parts = dim, eps, n_parts(field)
         self.field: Field = field
-        self.weight = nn.Parameter(torch.ones(self.n_parts * dim))
-        self.bias = nn.Parameter(torch.zeros(self.n_parts * dim))
+        made: dict[str, Any] = {"device": device, "dtype": cx.parameter_dtype(dtype)}
+        self.weight = nn.Parameter(torch.ones(self.n_parts * dim, **made))
+        self.bias = nn.Parameter(torch.zeros(self.n_parts * dim, **made))
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·D) -> (..., parts·D)"""
-        check_width("x", x, self.dim, self.field)
+        check_input("x", x, self.dim, self.field)
         weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
         if self.field == "real":
             return F.layer_norm(x, (self.dim,), weight, bias, self.eps)
@@ -54,21 +66,31 @@ class BatchNorm(nn.Module):
     variance: Tensor
 
     def __init__(
-        self, dim: int, *, field: Field = "complex", eps: float = 1e-5, momentum: float = 0.1
+        self,
+        dim: int,
+        *,
+        field: Field = "complex",
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_at_least_one(dim=dim)
         self.dim, self.eps, self.momentum = dim, eps, momentum
         self.field: Field = field
         width = n_parts(field) * dim
-        self.weight = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(torch.zeros(width))
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("variance", torch.ones(width))
+        made: dict[str, Any] = {"device": device, "dtype": cx.parameter_dtype(dtype)}
+        self.weight = nn.Parameter(torch.ones(width, **made))
+        self.bias = nn.Parameter(torch.zeros(width, **made))
+        self.register_buffer("mean", torch.zeros(width, **made))
+        self.register_buffer("variance", torch.ones(width, **made))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Shape: x (..., parts·D), mask (...) true where a word is -> (..., parts·D)"""
-        check_width("x", x, self.dim, self.field)
+        check_input("x", x, self.dim, self.field)
+        if mask is not None:
+            cx.check_tensor("mask", mask)
         if mask is not None and mask.shape != x.shape[:-1]:
             raise ValueError(f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}")
         # Sums over thousands of words are beyond 8 bits of mantissa.
@@ -107,6 +129,9 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·D) -> (..., parts·D)"""
+        cx.check_real("x", x)
+        if x.dim() == 0:
+            raise ValueError("x must have at least one dimension (..., width), got a scalar")
         if self.n_parts == 2:
             cx.width(x)  # refuses an odd one
         if not self.training or self.p == 0:

@@ -42,9 +42,11 @@ class ALiBi(nn.Module):
 
     slopes: Tensor
 
-    def __init__(self, n_heads: int) -> None:
+    def __init__(self, n_heads: int, *, device: torch.device | str | int | None = None) -> None:
         super().__init__()
-        slopes = torch.tensor([2 ** (-8 * (h + 1) / n_heads) for h in range(n_heads)])
+        slopes = torch.tensor(
+            [2 ** (-8 * (h + 1) / n_heads) for h in range(n_heads)], device=device
+        )
         self.register_buffer("slopes", slopes, persistent=False)
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:

@@ -18,12 +18,13 @@ from wordwave.layers.lengths import checked_lengths, last_word, reversed_words, 
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
     Bias,
+    Device,
     Field,
     Sharing,
     Weight,
     check_at_least_one,
     check_dropout,
-    check_width,
+    check_input,
     n_parts,
     side_by_side,
 )
@@ -32,16 +33,12 @@ from wordwave.layers.weight import (
 class _Direction(nn.Module):
     """One layer run one way over a batch of sentences."""
 
-    def __init__(
-        self, in_dim: int, hidden_dim: int, *, n_gates: int, field: Field, share: Sharing
-    ) -> None:
+    def __init__(self, in_dim: int, hidden_dim: int, **made: Any) -> None:
+        """`made` is how weights and bias are made: field, share, n_stacked, device, dtype."""
         super().__init__()
-
-        def weight(fan_in: int) -> Weight:
-            return Weight(hidden_dim, fan_in, field=field, share=share, n_stacked=n_gates)
-
-        self.from_input, self.from_hidden = weight(in_dim), weight(hidden_dim)
-        self.bias = Bias(hidden_dim, field=field, share=share, n_stacked=n_gates)
+        self.from_input = Weight(hidden_dim, in_dim, **made)
+        self.from_hidden = Weight(hidden_dim, hidden_dim, **made)
+        self.bias = Bias(hidden_dim, **made)
 
     def real_weights(self) -> list[Tensor]:
         """As the fused kernel takes them: two matrices and a bias for each."""
@@ -63,6 +60,8 @@ class _Recurrent(nn.Module, ABC):
         dropout: float = 0.0,
         field: Field = "complex",
         share: Sharing = "none",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_at_least_one(in_dim=in_dim, hidden_dim=hidden_dim, n_layers=n_layers)
@@ -73,14 +72,15 @@ class _Recurrent(nn.Module, ABC):
         self.field: Field = field
         self.width = n_parts(field) * hidden_dim
         self.dropout = Dropout(dropout, field=field)
+        made = {"field": field, "share": share, "device": device, "dtype": dtype}
         self.directions = nn.ModuleList(
-            self._direction(in_dim if layer == 0 else self.out_dim, field, share)
+            self._direction(in_dim if layer == 0 else self.out_dim, **made)
             for layer in range(n_layers)
             for _ in range(self.n_directions)
         )
 
-    def _direction(self, in_dim: int, field: Field, share: Sharing) -> _Direction:
-        return _Direction(in_dim, self.hidden_dim, n_gates=self.n_gates, field=field, share=share)
+    def _direction(self, in_dim: int, **made: Any) -> _Direction:
+        return _Direction(in_dim, self.hidden_dim, n_stacked=self.n_gates, **made)
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, state: tuple[Tensor, ...] | None = None
@@ -92,9 +92,7 @@ class _Recurrent(nn.Module, ABC):
             state: tensors (n_layers·n_directions, B, parts·H); h for RNN, h and c for LSTM.
             returns: (B, L, parts·n_directions·H) and the state after the last word.
         """
-        check_width("x", x, self.in_dim, self.field)
-        if x.dim() != 3:
-            raise ValueError(f"x must be (B, L, width), got shape {tuple(x.shape)}")
+        check_input("x", x, self.in_dim, self.field, batched=True)
         padding = None
         if lengths is not None:
             lengths = checked_lengths(lengths, x)
@@ -142,7 +140,7 @@ class RNN(_Recurrent):
         in_dim, hidden_dim: widths, in complex numbers if the field is complex.
         n_layers: how many, one upon the other; `dropout` lies between them.
         bidirectional: run from either end and put the two side by side.
-        field, share: as in `Linear`.
+        field, share, device, dtype: as in `Linear`.
     """
 
     n_gates, n_states = 1, 1
@@ -165,8 +163,8 @@ class LSTM(_Recurrent):
 
     n_gates, n_states = 4, 2
 
-    def _direction(self, in_dim: int, field: Field, share: Sharing) -> _Direction:
-        way = super()._direction(in_dim, field, share)
+    def _direction(self, in_dim: int, **made: Any) -> _Direction:
+        way = super()._direction(in_dim, **made)
         nn.init.ones_(way.bias.c[1])  # the forget gate: remember, until training says otherwise
         return way
 

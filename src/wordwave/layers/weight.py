@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,7 @@ from wordwave import complex as cx
 from wordwave.layers.product import complex_linear
 
 Field = Literal["real", "complex"]
+Device: TypeAlias = torch.device | str | int | None
 Sharing = Literal["none", "real", "tied"]
 """How the two parts of a complex weight `A + i·B` are bound: `"none"` A and B independent,
 `"real"` B = 0 (one real matrix for both parts), `"tied"` A = B (the paper's sharing)."""
@@ -53,8 +54,11 @@ def side_by_side(field: Field, vectors: Sequence[Tensor]) -> Tensor:
     return cx.concat(vectors) if field == "complex" else torch.cat(list(vectors), dim=-1)
 
 
-def check_width(name: str, x: Tensor, dim: int, field: Field) -> None:
-    """Refuse a tensor that is not (..., dim) over the field."""
+def check_input(name: str, x: Tensor, dim: int, field: Field, *, batched: bool = False) -> None:
+    """Refuse a tensor that is not (..., dim) over the field, or (B, L, dim) if `batched`."""
+    cx.check_real(name, x)
+    if batched and x.dim() != 3:
+        raise ValueError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
     expected = n_parts(field) * dim
     if x.dim() == 0 or x.shape[-1] != expected:
         layout = f" (2 x {dim}, [real | imag])" if field == "complex" else ""
@@ -78,6 +82,8 @@ class Weight(nn.Module):
         field: Field,
         share: Sharing = "none",
         n_stacked: int = 1,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_at_least_one(out_dim=out_dim, in_dim=in_dim)
@@ -91,10 +97,11 @@ class Weight(nn.Module):
         shape = (n_stacked * out_dim, in_dim, *kernel)
         terms = 2 if field == "complex" and share != "real" else 1
         bound = math.sqrt(3 / (terms * in_dim * math.prod(kernel)))
-        self.a = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+        made: dict[str, Any] = {"device": device, "dtype": cx.parameter_dtype(dtype)}
+        self.a = nn.Parameter(torch.empty(shape, **made).uniform_(-bound, bound))
         self.b: nn.Parameter | None = None
         if field == "complex" and share == "none":
-            self.b = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+            self.b = nn.Parameter(torch.empty(shape, **made).uniform_(-bound, bound))
 
     def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """W·x + bias; of a kernel, the product with each tap.
@@ -132,12 +139,20 @@ class Bias(nn.Module):
     """A bias over a field, starting at 0; `"tied"` gives both parts the same one (c = d)."""
 
     def __init__(
-        self, out_dim: int, *, field: Field, share: Sharing = "none", n_stacked: int = 1
+        self,
+        out_dim: int,
+        *,
+        field: Field,
+        share: Sharing = "none",
+        n_stacked: int = 1,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.repeats = n_parts(field) if share == "tied" else 1
         own = n_parts(field) // self.repeats
-        self.c = nn.Parameter(torch.zeros(n_stacked, own, out_dim))
+        made: dict[str, Any] = {"device": device, "dtype": cx.parameter_dtype(dtype)}
+        self.c = nn.Parameter(torch.zeros(n_stacked, own, out_dim, **made))
 
     def forward(self) -> Tensor:
         """Shape: (n_stacked·parts·out,)"""

@@ -93,7 +93,7 @@ class Classifier(nn.Module):
         self, config: ModelConfig, vocab_size: int, n_classes: int, **options: Any
     ) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.n_classes = config, n_classes
         self.embedding = embedding_from(config, vocab_size, **options)
         field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from wordwave.limits import DEPTH, LENGTH, SCALE, WIDTH, check_fractions, check_limits
+
 EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order", "rope", "alibi"]
 EncoderKind = Literal["fasttext", "cnn", "lstm", "transformer"]
 
@@ -94,14 +96,23 @@ class ModelConfig:
                 f"embedding {self.embedding!r} acts inside attention and needs the encoder "
                 f"'transformer', got {self.encoder!r}"
             )
-        for name in ("dim", "n_filters", "n_layers", "n_heads", "feed_forward_dim", "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.state_dim is not None and self.state_dim < 1:
-            raise ValueError(f"state_dim must be at least 1, got {self.state_dim}")
-        if self.hidden_dim < 0:
-            raise ValueError(f"hidden_dim must be at least 0, got {self.hidden_dim}")
-        if not self.widths or min(self.widths) < 1:
-            raise ValueError(f"widths must be one or more of at least 1, got {self.widths}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+        if not 1 <= len(self.widths) <= 100:
+            shown = "()" if not self.widths else f"{len(self.widths)} of them"
+            raise ValueError(f"widths must be one or more numbers, at most 100, got {shown}")
+        check_limits(
+            self,
+            {
+                "dim": WIDTH,
+                "hidden_dim": (0, WIDTH[1]),
+                "n_filters": WIDTH,
+                "widths": (1, 1_000),
+                "state_dim": WIDTH,
+                "n_layers": DEPTH,
+                "n_heads": WIDTH,
+                "feed_forward_dim": WIDTH,
+                "word_scale": SCALE,
+                "position_scale": SCALE,
+                "max_length": LENGTH,
+            },
+        )
+        check_fractions(self, "dropout")

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wordwave.limits import check_limit
 from wordwave.models.translation import Decoder, State, TranslationModel
 from wordwave.models.words import END, PADDING, START, UNKNOWN, log_probabilities
 
@@ -109,8 +110,7 @@ def beam_search(
 
 def check_search(*, beam: int, n_best: int, length_penalty: float) -> None:
     """Refuse settings that make no search."""
-    if beam < 1:
-        raise ValueError(f"beam must be at least 1, got {beam}")
+    check_limit("beam", beam, (1, 1_000))
     if not 1 <= n_best <= beam:
         raise ValueError(f"n_best must be at least 1 and at most beam ({beam}), got {n_best}")
     if not 0 <= length_penalty <= MOST_PENALTY:

@@ -19,6 +19,10 @@ from wordwave.text.sentences import Sentences
 
 PLACES = 128
 """Sentences with more words are not read here."""
+WIDEST = 1 << 11
+"""Units of the first layer at most."""
+MOST_WORDS = 1 << 20
+"""Words of the vocabulary at most."""
 MOST_ROWS = 1 << 17
 """Pairs remembered at most; when there are more, all are forgotten."""
 NEVER, MET = -1, -2
@@ -57,6 +61,8 @@ class RememberedBag:
         """Whether a model is a plain sum up to its first layer."""
         weight = next(model.head.parameters())
         plain = weight.device.type == "cpu" and weight.dtype == torch.float32
+        if len(weight) > WIDEST or model.embedding.vocab_size > MOST_WORDS:
+            return False  # what it remembers would take gigabytes
         return plain and model.config.encoder == "fasttext" and not model.readout.by_magnitude
 
     def reads(self, sentences: Sentences) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from wordwave.limits import DEPTH, SCALE, WIDTH, check_fractions, check_limits
 from wordwave.models.config import IN_ATTENTION, EmbeddingKind, ModelConfig
 
 
@@ -61,18 +62,24 @@ class TranslationModelConfig:
     only the beginning is translated."""
 
     def __post_init__(self) -> None:
-        counts = ("dim", "encoder_layers", "decoder_layers", "n_heads", "feed_forward_dim")
-        for name in (*counts, "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.state_dim is not None and self.state_dim < 1:
-            raise ValueError(f"state_dim must be at least 1, got {self.state_dim}")
+        check_limits(
+            self,
+            {
+                "dim": WIDTH,
+                "encoder_layers": DEPTH,
+                "decoder_layers": DEPTH,
+                "n_heads": WIDTH,
+                "feed_forward_dim": WIDTH,
+                "state_dim": WIDTH,
+                "position_scale": SCALE,
+                "max_length": (1, 100_000),
+            },
+        )
         if self.dim % self.n_heads:
             raise ValueError(
                 f"dim must be a multiple of n_heads, got dim={self.dim}, n_heads={self.n_heads}"
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+        check_fractions(self, "dropout")
         if self.architecture == "aed" and self.embedding in IN_ATTENTION:
             raise ValueError(
                 f"embedding {self.embedding!r} acts inside self-attention and needs the "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from wordwave.limits import DEPTH, LOOK_BACK, WIDTH, check_fractions, check_limits
+
 
 @dataclass(frozen=True)
 class XLConfig:
@@ -68,17 +70,21 @@ class XLConfig:
     """complex-order: keep the frequencies as they start."""
 
     def __post_init__(self) -> None:
-        for name in (
-            *("dim", "n_layers", "n_heads", "feed_forward_dim", "segment_length", "wave_period"),
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("memory_length", "evaluation_memory", "farthest"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        check_limits(
+            self,
+            {
+                "dim": WIDTH,
+                "n_layers": DEPTH,
+                "n_heads": WIDTH,
+                "feed_forward_dim": WIDTH,
+                "segment_length": (1, LOOK_BACK[1]),
+                "memory_length": LOOK_BACK,
+                "evaluation_memory": LOOK_BACK,
+                "wave_period": (1, 10**9),
+                "farthest": (0, 10**9),
+            },
+        )
+        check_fractions(self, "dropout", "attention_dropout")
         if self.dim % self.n_heads:
             raise ValueError(
                 f"dim must be a multiple of n_heads, got dim={self.dim}, n_heads={self.n_heads}"

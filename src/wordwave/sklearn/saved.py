@@ -6,17 +6,30 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from reprlib import repr as clipped
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from wordwave import __version__
 from wordwave.files import write_text
+from wordwave.plain import conform, read_json
 from wordwave.sklearn.inputs import name_of
 
 ESTIMATOR_FILE = "estimator.json"
 OWN_PARAMETERS = ("dev_share", "n_threads", "verbose")
 """Those that are no setting of `wordwave train classify`."""
+
+
+class _Parameters(TypedDict, total=False):
+    dev_share: float
+    n_threads: int | None
+    verbose: bool
+
+
+class _Saved(TypedDict):
+    parameters: _Parameters
+    label_type: str
+    classes: list[str | float | bool]
 
 
 def write_estimator(folder: Path, own: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
@@ -44,8 +57,8 @@ def read_estimator(
     if not file.exists():
         return {}, np.array(names)
     try:
-        own, classes = _checked(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError, OverflowError) as problem:
+        own, classes = _checked(read_json(file))
+    except (ValueError, TypeError, OverflowError) as problem:
         raise ValueError(f"'{file}' is not of an estimator: {problem}") from None
     if sorted(map(name_of, classes.tolist())) != sorted(names):
         raise ValueError(
@@ -56,12 +69,14 @@ def read_estimator(
 
 
 def _checked(saved: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
+    conform(saved, _Saved, where="it")
     own, kind, classes = (saved[key] for key in ("parameters", "label_type", "classes"))
-    if not isinstance(own, dict) or not set(own) <= set(OWN_PARAMETERS):
+    if not set(own) <= set(OWN_PARAMETERS):
         raise ValueError(f"parameters must be among {OWN_PARAMETERS}, got {clipped(own)}")
-    if not isinstance(kind, str) or np.dtype(kind).kind not in "biufUO":
+    # A name such as U1000000000 would take gigabytes for each class.
+    if kind != "str" and (np.dtype(kind).kind not in "biufO" or np.dtype(kind).name != kind):
         raise ValueError(f"label_type must be of strings or numbers, got {clipped(kind)}")
     array = np.array(classes, dtype=kind)
-    if array.ndim != 1 or array.tolist() != classes:
+    if array.tolist() != classes:
         raise ValueError(f"classes must be a list of {kind}, got {clipped(classes)}")
     return own, np.unique(array)

@@ -16,16 +16,16 @@ from torch import Tensor
 from wordwave.files import write_text, write_whole
 from wordwave.models.classifier import Classifier, count_parameters
 from wordwave.models.remembered import RememberedBag
-from wordwave.plain import to_plain
+from wordwave.plain import conform, read_json, to_plain
 from wordwave.tasks.card import CARD
 from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
 from wordwave.tasks.run_folder import (
     check_trained,
-    load_weights,
+    load_model,
     read_config,
     save_config,
 )
-from wordwave.tasks.sentences import logits_of
+from wordwave.tasks.sentences import finite, logits_of
 from wordwave.tasks.trained import Trained
 from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.encode import TextEncoder
@@ -85,7 +85,7 @@ class TextClassifier(
             sentences, cut = self.encoder.encode(texts[i : i + CHUNK])
             parts.append(self._logits(sentences))
             n_cut += cut
-        return torch.cat(parts), n_cut
+        return finite(torch.cat(parts)), n_cut
 
     def _logits(self, sentences: Sentences) -> Tensor:
         if RememberedBag.serves(self.model):
@@ -122,7 +122,7 @@ class TextClassifier(
         config = read_config(folder, cls.task, ClassifyConfig)
         check_trained(folder)
         try:
-            saved = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+            saved = read_json(folder / "vocab.json")
             vocabulary, labels = Vocabulary.from_dict(saved), _names(saved.get("labels"))
         except (OSError, ValueError) as problem:
             raise ValueError(f"'{folder / 'vocab.json'}' is not a vocabulary: {problem}") from None
@@ -131,8 +131,12 @@ class TextClassifier(
         encoder = TextEncoder(
             build_tokeniser(kind, file=file), vocabulary, max_length=config.model.max_length
         )
-        model = Classifier(config.model, len(vocabulary), len(labels))
-        return cls(load_weights(folder, model), encoder, labels, config)
+        model = load_model(
+            folder,
+            lambda: Classifier(config.model, len(vocabulary), len(labels)),
+            dim=config.model.dim,
+        )
+        return cls(model, encoder, labels, config)
 
     def generate_model_card(self, *args: Any, **details: Any) -> ModelCard:
         """The README.md for the hub; `result` adds a run's figures, `repo_id` the model's name."""
@@ -178,8 +182,7 @@ def _without_folders(config: ClassifyConfig) -> ClassifyConfig:
 
 
 def _names(labels: Any) -> list[str]:
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise ValueError(f"labels must be a list of strings, got {clipped(labels)}")
+    conform(labels, list[str], where="labels")
     if len(set(labels)) < len(labels):
         raise ValueError(f"labels must differ, got {clipped(labels)}")
     return labels

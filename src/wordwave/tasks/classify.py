@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from reprlib import repr as clipped
 from statistics import median
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -20,10 +20,11 @@ from wordwave.embedding.vectors import Vectors, read_vectors
 from wordwave.models.classifier import Classifier, count_parameters
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassifyConfig, TextSettings
+from wordwave.tasks.footprint import BYTES_PER_LOGIT, check_training_fits, confusion_bytes
 from wordwave.tasks.prepared import Prepared
 from wordwave.tasks.run_folder import check_same
 from wordwave.tasks.scores import Scores, score
-from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
+from wordwave.tasks.sentences import Labelled, SentenceTask, classes_of
 from wordwave.text.bpe import BpeTokeniser, train_bpe
 from wordwave.text.encode import TextEncoder
 from wordwave.text.tokenise import Tokeniser, build_tokeniser
@@ -33,6 +34,26 @@ from wordwave.training.positions import check_reach
 
 ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
 """What may follow the name of vectors in the data home."""
+
+
+class TestScores(TypedDict):
+    """What is shown of `Scores`."""
+
+    n: int
+    accuracy: float
+    interval: tuple[float, float]
+    macro_f1: float
+
+
+class Result(TypedDict):
+    """What is shown of result.json."""
+
+    test: TestScores | None
+    dev_accuracy: float
+    best_epoch: int
+    parameters: int
+    epoch_seconds: float | None
+    words_per_second: float | None
 
 
 @dataclass(frozen=True)
@@ -60,8 +81,8 @@ class PreparedClassifier(Prepared):
             "best_epoch": progress.best_epoch,
             "epochs": progress.epoch,
             "parameters": count_parameters(self.classifier.model),
-            "epoch_seconds": median(r["seconds"] for r in journal),
-            "words_per_second": median(r["words_per_second"] for r in journal),
+            "epoch_seconds": median(r["seconds"] for r in journal) if journal else None,
+            "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
         }
 
 
@@ -98,6 +119,16 @@ def prepare(config: ClassifyConfig, parts: Parts) -> PreparedClassifier:
     config = _settled(config, vectors)
     encoder = TextEncoder(tokeniser, vocabulary, max_length=config.model.max_length)
     notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
+    check_training_fits(
+        lambda: Classifier(config.model, len(vocabulary), len(labels)),
+        f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
+        f"{config.model.dim:,} (--dim), a hidden layer of {config.model.hidden_dim:,} "
+        f"(--hidden-dim) and {len(labels):,} classes; a test part needs a table of all pairs of "
+        "classes",
+        row_sparse=config.training.row_sparse,
+        besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(parts.train)) * len(labels)
+        + (0 if parts.test is None else confusion_bytes(len(labels))),
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         options: dict[str, Any] = {"sparse": config.training.row_sparse}
@@ -150,7 +181,7 @@ def check_same_run(config: ClassifyConfig, folder: Path) -> None:
 
 def evaluate(classifier: TextClassifier, data: Labelled) -> Scores:
     """How good a classifier is on examples."""
-    said = logits_of(classifier.model, data.sentences).argmax(-1)
+    said = classes_of(classifier.model, data.sentences)
     return score(data.targets, said, classifier.labels)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wordwave.limits import COUNT, check_limits
 from wordwave.models.config import ModelConfig
 from wordwave.training.settings import TrainingSettings
 
@@ -31,6 +32,14 @@ class DataSettings:
     """Which tenth is the test part of data sets that have none of their own (mr, subj, cr,
     mpqa)."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, and data sets of the hub, that it names; none for a data set by name."""
+        from wordwave.data.catalogue import CATALOGUE
+
+        named = tuple(name for name in (self.data, self.dev, self.test) if name)
+        return () if named in ((IN_MEMORY,), *((name,) for name in CATALOGUE)) else named
+
 
 @dataclass(frozen=True)
 class TextSettings:
@@ -56,11 +65,16 @@ class TextSettings:
     """Most words that have a pretrained vector but are not in the training texts."""
 
     def __post_init__(self) -> None:
-        least = {"bpe_size": 256, "min_count": 1, "max_vocabulary": 1, "extra_words": 0}
-        for name, lowest in least.items():
-            value = getattr(self, name)
-            if value is not None and value < lowest:
-                raise ValueError(f"{name} must be at least {lowest}, got {value}")
+        check_limits(
+            self,
+            {
+                "bpe_size": (256, 1_000_000),
+                "min_count": (1, COUNT[1]),
+                "max_vocabulary": (1, COUNT[1]),
+                "vector_scale": (-1e6, 1e6),
+                "extra_words": COUNT,
+            },
+        )
         if self.max_vocabulary is not None and self.tokeniser == "bpe":
             raise ValueError("max_vocabulary does not go with 'bpe': bpe_size is how many pieces")
         if self.freeze_vectors and self.vectors is None:

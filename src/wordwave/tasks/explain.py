@@ -5,7 +5,7 @@ A word's part is seen by leaving it out, the part of its place by moving it to e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.explanation import Explanation, Move, WordPart
-from wordwave.tasks.sentences import logits_of
+from wordwave.tasks.sentences import finite, logits_of
 from wordwave.tasks.variants import moved, moves_to_try, without
 from wordwave.text.bpe import BpeTokeniser
 from wordwave.text.sentences import Sentences
 from wordwave.text.vocabulary import UNKNOWN, UNKNOWN_ID
 
 IDS_AT_ONCE = 1 << 20
-ROUNDING = 1e-6
+ROUNDING = 1e-5
 """A smaller change of a probability is the rounding of sums in another order."""
 
 
@@ -50,30 +50,43 @@ def explain(
     n, n_cut = len(ids), max(len(tokens) - len(ids), 0)
     tokens = tokens[:n] or [UNKNOWN]
 
-    def read(changes: Tensor, rearrange: Callable[[Tensor, int], Tensor]) -> Tensor:
-        """Probabilities after each change. Shape: (N, any) -> (N, n_classes)"""
-        parts = [torch.zeros(0, len(classifier.labels), dtype=torch.double)]
-        for some in changes.split(max(IDS_AT_ONCE // n, 1)):
-            orders = rearrange(some, n)
-            lengths = torch.full((len(orders),), orders.shape[1])
-            logits = logits_of(classifier.model, Sentences(ids[orders].flatten(), lengths))
-            parts.append(logits.double().softmax(-1))
-        return torch.cat(parts)
+    n_shuffles = n_shuffles if n > 1 else 0
+    at_once = max(IDS_AT_ONCE // n, 1)
 
-    def as_given(orders: Tensor, _: int) -> Tensor:
-        return orders
+    def read(orders: Tensor) -> Tensor:
+        """Probabilities of the words in each order. Shape: (N, any) -> (N, n_classes)"""
+        lengths = torch.full((len(orders),), orders.shape[1])
+        logits = logits_of(classifier.model, Sentences(ids[orders].flatten(), lengths))
+        return finite(logits).double().softmax(-1)
 
-    chance = torch.Generator().manual_seed(seed)
-    orders = [torch.randperm(n, generator=chance) for _ in range(n_shuffles if n > 1 else 0)]
-    (whole,) = read(torch.arange(n).unsqueeze(0), as_given)
+    (whole,) = read(torch.arange(n).unsqueeze(0))
     said = int(whole.argmax())
     p = whole[said]
-    left_out = read(torch.arange(n), without)[:, said]
+
+    def outcomes(orders: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+        """P(said) and the likeliest class of each, which is all that is kept of many classes.
+
+        Shape: (some, any), … -> (N,), (N,)
+        """
+        chances, classes = [torch.zeros(0, dtype=torch.double)], [torch.zeros(0, dtype=torch.long)]
+        for some in orders:
+            found = read(some)
+            chances.append(found[:, said])
+            classes.append(found.argmax(-1))
+        return torch.cat(chances), torch.cat(classes)
+
+    def shuffles() -> Iterator[Tensor]:
+        chance = torch.Generator().manual_seed(seed)
+        for start in range(0, n_shuffles, at_once):
+            some = range(start, min(start + at_once, n_shuffles))
+            yield torch.stack([torch.randperm(n, generator=chance) for _ in some])
+
+    left_out = outcomes(without(some, n) for some in torch.arange(n).split(at_once))[0]
     moves = moves_to_try(n, most_moves)
-    after = read(moves, moved)
-    shuffled = read(torch.stack(orders), as_given) if orders else after[:0]
+    after, classes = outcomes(moved(some, n) for some in moves.split(at_once) if len(some))
+    shuffled, shuffled_classes = outcomes(shuffles())
     grid = torch.full((n, n), torch.nan, dtype=torch.double)
-    grid[moves[:, 0], moves[:, 1]] = after[:, said]
+    grid[moves[:, 0], moves[:, 1]] = after
     grid.fill_diagonal_(float(p))
     is_complex = classifier.model.embedding.field == "complex"
     return Explanation(
@@ -85,11 +98,11 @@ def explain(
         n_cut=n_cut,
         n_moves=len(moves),
         all_moves=len(moves) == n * (n - 1),
-        moves_to_other_class=int((after.argmax(-1) != said).sum()),
-        worst_move=_worst(classifier, tokens, moves, after, said, float(p)),
-        n_shuffles=len(orders),
-        shuffle_change=float((shuffled[:, said] - p).abs().mean()) if orders else 0.0,
-        shuffles_to_other_class=int((shuffled.argmax(-1) != said).sum()),
+        moves_to_other_class=int((classes != said).sum()),
+        worst_move=_worst(classifier, tokens, moves, after, classes, float(p)),
+        n_shuffles=n_shuffles,
+        shuffle_change=float((shuffled - p).abs().mean()) if n_shuffles else 0.0,
+        shuffles_to_other_class=int((shuffled_classes != said).sum()),
         after_move=[[None if q != q else q for q in row] for row in grid.tolist()],
     )
 
@@ -134,11 +147,16 @@ def _tables(classifier: TextClassifier, ids: Tensor) -> tuple[list[float], list[
 
 
 def _worst(
-    classifier: TextClassifier, tokens: list[str], moves: Tensor, after: Tensor, said: int, p: float
+    classifier: TextClassifier,
+    tokens: list[str],
+    moves: Tensor,
+    after: Tensor,
+    classes: Tensor,
+    p: float,
 ) -> Move | None:
-    if not len(moves) or float(after[:, said].min()) > p - ROUNDING:
+    if not len(moves) or float(after.min()) > p - ROUNDING:
         return None
-    at = int(after[:, said].argmin())
+    at = int(after.argmin())
     word, to = moves[at].tolist()
     order = moved(moves[at : at + 1], len(tokens))[0].tolist()
     return Move(
@@ -146,8 +164,8 @@ def _worst(
         place=word + 1,
         to=to + 1,
         text=_joined(classifier, [tokens[i] for i in order]),
-        label=classifier.labels[int(after[at].argmax())],
-        probability=float(after[at, said]),
+        label=classifier.labels[int(classes[at])],
+        probability=float(after[at]),
     )
 
 

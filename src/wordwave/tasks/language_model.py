@@ -6,20 +6,39 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
-from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, read_text
+from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, Unit, read_text
 from wordwave.data.corpora import TextParts, load_text
 from wordwave.models.classifier import count_parameters
 from wordwave.tasks.bits import counted_before
+from wordwave.tasks.footprint import check_training_fits
 from wordwave.tasks.lm_config import LmConfig
+from wordwave.tasks.made_here import check_made_here
 from wordwave.tasks.prepared import Prepared
 from wordwave.tasks.run_folder import check_same, finished
 from wordwave.tasks.streams import StreamTask
 from wordwave.tasks.writer import Writer, model_for
 from wordwave.training.loop import Training
+
+
+class _MayHave(TypedDict, total=False):
+    examples: str
+    unit: Unit
+    valid_bpc: float
+    valid_characters: int
+    test_bpc: float
+    test_characters: int
+
+
+class Result(_MayHave):
+    """What is shown of result.json."""
+
+    best_step: int
+    parameters: int
+    characters_per_second: float | None
 
 
 @dataclass(frozen=True)
@@ -67,7 +86,9 @@ class PreparedWriter(Prepared):
             "parameters": count_parameters(writer.model),
             "characters_read": progress.n_words,
             "seconds": round(sum(r["seconds"] for r in journal), 1),
-            "characters_per_second": median(r["words_per_second"] for r in journal),
+            "characters_per_second": (
+                median(r["words_per_second"] for r in journal) if journal else None
+            ),
         }
 
 
@@ -79,6 +100,11 @@ def prepare(config: LmConfig, parts: TextParts) -> PreparedWriter:
     """
     unit = UNIT_NAMES[parts.unit]
     alphabet = Alphabet.of(parts.train, parts.unit)
+    check_training_fits(
+        lambda: model_for(alphabet, config.model),
+        "fewer or narrower layers (--n-layers, --dim, --feed-forward-dim)",
+        row_sparse=False,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         model = model_for(alphabet, config.model)
@@ -115,14 +141,18 @@ def evaluate_language_model(
     memory_length: int | None = None,
     characters: int = 0,
     batch_size: int = 16,
+    trusted: bool = False,
 ) -> dict[str, Any]:
     """Bits per character of a run on any file, by default on its own test part.
 
     Args:
         characters: how many are scored, from the start; 0 for all.
+        trusted: open the file that its config names even if the run was not trained here.
     """
     writer = Writer.load(run)
     unit = writer.alphabet.unit
+    if file is None:
+        check_made_here(run, writer.config.data.files, trusted=trusted)
     text = _test_part(writer, run) if file is None else read_text(file, unit)
     text = head(text, characters)
     bits = writer.bits(text, memory_length=memory_length, batch_size=batch_size)
@@ -140,7 +170,7 @@ def evaluate_language_model(
 def _test_part(writer: Writer, run: Path) -> Text:
     """The part that the run has not learnt from, if its text is still the same."""
     parts = load_text(writer.config.data.data, writer.alphabet.unit)
-    if (finished(run) or {}).get("examples") not in (None, parts.fingerprint()):
+    if (finished(run, Result) or {}).get("examples") not in (None, parts.fingerprint()):
         raise ValueError(
             f"{writer.config.data.data!r} is not the text any more that '{run}' learnt from: "
             "--data names a text to score"

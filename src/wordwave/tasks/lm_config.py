@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wordwave.limits import COUNT, check_limits
 from wordwave.models.xl_config import XLConfig
 from wordwave.training.settings import Precision, Schedule, TrainingSettings
 
@@ -24,9 +25,18 @@ class LmDataSettings:
     score_on: int = 0
     """Characters of the valid and the test part that the finished model is scored on; 0 for all."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file that it names; none for a text by name."""
+        from wordwave.data.corpora import BUILT_IN
+        from wordwave.data.corpus_catalogue import CORPORA
+
+        return () if self.data in (BUILT_IN, *CORPORA) else (self.data,)
+
     def __post_init__(self) -> None:
+        check_limits(self, {"judge_on": COUNT, "score_on": COUNT})
         for name in ("judge_on", "score_on"):
-            if getattr(self, name) < 0 or getattr(self, name) == 1:
+            if getattr(self, name) == 1:
                 raise ValueError(f"{name} must be 0 or at least 2, got {getattr(self, name)}")
 
 

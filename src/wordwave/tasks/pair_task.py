@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from wordwave.models.evaluating import evaluating
 from wordwave.models.words import END, PADDING, START, UNKNOWN
 from wordwave.tasks.translate_config import TranslationTraining
+from wordwave.tensor_files import check_like
 from wordwave.text.batches import by_length, token_batches
 from wordwave.text.sentences import Sentences
 from wordwave.training.task import Positions
@@ -117,6 +118,11 @@ class PairTask:
 
     def state(self) -> Weights:
         return {f"{i}.{k}": v for i, weights in enumerate(self.recent) for k, v in weights.items()}
+
+    def check_state(self, state: Mapping[str, Tensor], model: nn.Module) -> None:
+        weights = model.state_dict()
+        n = min(-(-len(state) // len(weights)), self.settings.average)
+        check_like(state, {f"{i}.{k}": v for i in range(n) for k, v in weights.items()})
 
     def load_state(self, state: Weights) -> None:
         by_look: dict[int, Weights] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from wordwave.files import write_text, write_whole
+from wordwave.plain import conform, read_json
 from wordwave.tasks.translate_config import TranslateConfig
 from wordwave.text.bpe import BpeTokeniser, train_bpe
 from wordwave.text.casing import Casing
@@ -68,8 +69,10 @@ class Pieces:
         casing, file = None, folder / CASING_FILE
         if file.exists():
             try:
-                casing = Casing(json.loads(file.read_text(encoding="utf-8")))
-            except (ValueError, AttributeError) as problem:
+                forms = read_json(file)
+                conform(forms, dict[str, str], where="it")
+                casing = Casing(forms)
+            except ValueError as problem:
                 raise ValueError(f"'{file}' does not hold spellings: {problem}") from None
         elif config.text.lower_case:
             raise ValueError(f"'{file}' is missing: without it no word has a capital")

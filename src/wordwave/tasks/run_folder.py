@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from wordwave import __version__
-from wordwave.files import write_text, write_whole
-from wordwave.plain import dump_yaml, from_plain, to_plain
+from wordwave.files import write_text
+from wordwave.plain import conform, dump_yaml, from_plain, read_json, to_plain
 from wordwave.tasks.kind import run_config
+from wordwave.tensor_files import TensorFile, check_like, write_tensors
 
 C = TypeVar("C")
 M = TypeVar("M", bound=nn.Module)
@@ -30,7 +33,7 @@ def save_config(folder: Path, task: str, config: Any) -> None:
 def read_config(folder: Path, task: str, kind: type[C]) -> C:
     """The config of a run folder of a task."""
     plain = run_config(folder)
-    found = plain.pop("task", None)
+    found = plain.pop("task")
     plain.pop("version", None)
     if found != task:
         uses = {"classify": "predict", "translate": "translate", "lm": "generate"}
@@ -52,20 +55,68 @@ def save_weights(
 ) -> None:
     """The model's weights, or others of the same shapes, such as the best so far."""
     weights = model.state_dict() if weights is None else weights
-    whole = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
-    header = {"format": "pt", "task": task}
-    write_whole(folder / WEIGHTS, lambda new: save_file(whole, new, metadata=header))
+    write_tensors(folder / WEIGHTS, weights, format="pt")
 
 
-def load_weights(folder: Path, model: M) -> M:
-    """The model with the weights of a run, ready to use."""
+def load_model(folder: Path, build: Callable[[], M], *, dim: int) -> M:
+    """The model of a run, ready to use.
+
+    Args:
+        dim: the width of its embedding.
+        build: makes the model that config.yaml describes, with any weights. It is called for the
+            second time, and takes memory, only if the weights are those of such a model.
+    """
     path = folder / WEIGHTS
     try:
-        model.load_state_dict(load_file(path))
-    except (SafetensorError, RuntimeError) as problem:
-        reason = str(problem).splitlines()[-1].strip()[:200]
-        raise ValueError(f"'{path}' does not hold this model: {reason}") from None
+        file = TensorFile(path)
+        largest = max((tensor.numel() for tensor in file.outlines.values()), default=0)
+        if dim > largest:  # some starting values are computed by Python, number by number
+            raise ValueError(
+                f"size mismatch: dim is {dim}, the largest tensor has {largest:,} numbers"
+            )
+        check_like(file.outlines, _outlines(build, 2 * len(file.outlines) + 10, largest))
+        weights = file.load()
+    except ValueError as problem:
+        raise ValueError(f"'{path}' does not hold this model: {problem}") from None
+    model = build()
+    model.load_state_dict(weights)
     return model.eval()
+
+
+def _outlines(build: Callable[[], nn.Module], most: int, largest: int) -> dict[str, Tensor]:
+    """The names, dtypes and shapes of a model's weights, without making room for their numbers."""
+    try:
+        with _no_more_than(most, largest), torch.device("meta"):
+            return build().state_dict()
+    except (RuntimeError, OverflowError, TypeError) as problem:  # sizes that torch cannot count
+        reason = str(problem).splitlines()[0][:200]
+        raise ValueError(f"config.yaml describes none ({reason})") from None
+
+
+@contextmanager
+def _no_more_than(most: int, largest: int) -> Iterator[None]:
+    """Stop building a model at the first parameter that a file of weights cannot have: a million
+    layers take long even without numbers."""
+    thread, n = threading.get_ident(), 0
+
+    def check(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal n
+        if parameter is None or threading.get_ident() != thread:
+            return
+        n += 1
+        if n > most:
+            raise ValueError(f"size mismatch: config.yaml describes more than {most:,} tensors")
+        if parameter.numel() > largest:
+            raise ValueError(
+                f"size mismatch: the largest tensor has {largest:,} numbers, that of the model "
+                f"{parameter.numel():,}"
+            )
+
+    hook = register_module_parameter_registration_hook(check)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def check_same(folder: Path, task: str, config: Any, *, but: tuple[str, str] | None = None) -> None:
@@ -88,13 +139,18 @@ def check_same(folder: Path, task: str, config: Any, *, but: tuple[str, str] | N
                 )
 
 
-def finished(folder: Path) -> dict[str, Any] | None:
-    """The figures of a finished run, `None` for one under way."""
+def finished(folder: Path, figures: Any) -> dict[str, Any] | None:
+    """The figures of a finished run, `None` for one under way.
+
+    Args:
+        figures: the `TypedDict` that result.json must be.
+    """
     path = folder / "result.json"
     if not path.exists():
         return None
     try:
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        result: dict[str, Any] = read_json(path)
+        conform(result, figures, where="it")
     except ValueError as problem:
         raise ValueError(
             f"'{path}' is not the result of a run ({problem}); remove it to train anew"

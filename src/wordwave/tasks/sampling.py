@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wordwave.limits import COUNT, check_limits
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -26,12 +28,9 @@ class Sampling:
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):
             raise ValueError(f"temperature must be at least 0, got {self.temperature}")
-        if self.top_k < 0:
-            raise ValueError(f"top_k must be at least 0, got {self.top_k}")
+        check_limits(self, {"top_k": COUNT, "seed": (0, 2**63 - 1)})
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed must be at least 0 and below 2^63, got {self.seed}")
 
 
 def draw(logits: Tensor, sampling: Sampling, generator: torch.Generator) -> int:

@@ -8,6 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from wordwave.memory import check_memory
+from wordwave.tasks.footprint import confusion_bytes
+
 
 @dataclass(frozen=True)
 class ClassScores:
@@ -48,6 +51,11 @@ def score(wanted: Tensor, said: Tensor, labels: list[str]) -> Scores:
 
     if len(wanted) == 0:
         raise ValueError("there must be at least one example to score, got none")
+    check_memory(
+        confusion_bytes(len(labels)),
+        f"scoring {len(labels):,} classes",
+        "the table of who is taken for whom has a cell for each pair; merge classes",
+    )
     right = int((wanted == said).sum())
     interval = binomtest(right, len(wanted)).proportion_ci(method="wilson")
     numbers = list(range(len(labels)))

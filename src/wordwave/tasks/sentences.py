@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,8 @@ from wordwave.training.task import Positions
 
 BATCH_WORDS = 4096
 """Words scored at once."""
+LOGITS_AT_ONCE = 1 << 24
+"""Numbers that answer them: with many classes, fewer words are scored at once."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +75,52 @@ class SentenceTask:
             return {}
         if self.dev.targets.dim() > 1:
             return {"accuracy": accuracy(model, self.dev)}
-        logits = logits_of(model, self.dev.sentences).double()
-        right = (logits.argmax(-1) == self.dev.targets).double().mean()
-        surprise = F.cross_entropy(logits, self.dev.targets)
-        return {"accuracy": float(right), "likelihood": -float(surprise)}
+        right, loss = 0, 0.0
+        for rows, logits in read(model, self.dev.sentences):
+            targets = self.dev.targets[rows]
+            right += int((logits.argmax(-1) == targets).sum())
+            loss += float(F.cross_entropy(logits.double(), targets, reduction="sum"))
+        n = len(self.dev.sentences)
+        return {"accuracy": right / n, "likelihood": -loss / n}
+
+
+def read(model: nn.Module, sentences: Sentences) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows of sentences, the short ones first, and the logits of each: some at a time.
+
+    Shape: (B,), (B, n_classes)
+    """
+    at_once = max(LOGITS_AT_ONCE // getattr(model, "n_classes", 1), 1)
+    with evaluating(model) as device:
+        for batch in by_length(sentences.lengths, BATCH_WORDS):
+            for rows in batch.split(at_once):
+                yield rows, model(sentences.padded(rows).to(device)).float().cpu()
 
 
 def logits_of(model: nn.Module, sentences: Sentences) -> Tensor:
     """What a classifier says of each sentence, in their order. Shape: (N, n_classes)"""
-    batches = by_length(sentences.lengths, BATCH_WORDS)
-    with evaluating(model) as device:
-        said = [model(sentences.padded(rows).to(device)).float().cpu() for rows in batches]
-    order = torch.cat(batches)
-    return torch.cat(said)[order.argsort()]
+    rows, logits = zip(*read(model, sentences), strict=True)
+    return torch.cat(logits)[torch.cat(rows).argsort()]
+
+
+def classes_of(model: nn.Module, sentences: Sentences) -> Tensor:
+    """The likeliest class of each sentence, without the logits of all at once. Shape: (N,)"""
+    said = torch.empty(len(sentences), dtype=torch.long)
+    for rows, logits in read(model, sentences):
+        said[rows] = finite(logits).argmax(-1)
+    return said
+
+
+def finite(logits: Tensor) -> Tensor:
+    """The same logits; refuses those that are no numbers, which have no probabilities."""
+    if not logits.isfinite().all():
+        raise ValueError("the model gives no finite scores: its weights are too large")
+    return logits
 
 
 def accuracy(model: nn.Module, data: Labelled) -> float:
     """Share of right answers; a sequence is right where all of its answers are."""
     if data.targets.dim() == 1:
-        said = logits_of(model, data.sentences).argmax(-1)
-        return float((said == data.targets).double().mean())
+        return float((classes_of(model, data.sentences) == data.targets).double().mean())
     return _sequences_right(model, data)
 
 

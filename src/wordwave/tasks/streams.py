@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from wordwave.data.characters import Alphabet, Text
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.tasks.bits import bits_of
+from wordwave.tensor_files import check_like
 from wordwave.training.task import Positions
 
 
@@ -117,6 +118,28 @@ class StreamTask:
             "next": self.next,
             "n_read": torch.tensor(self.n_read),
         }
+
+    def check_state(self, state: Mapping[str, Tensor], model: nn.Module) -> None:
+        if not state:
+            return
+        assert isinstance(model, TransformerXL)
+        n, kept = state.get("next", self.next).numel(), state.get("states", model.bias)
+        # How much is remembered, and in which precision, depends on what was read.
+        length = min(kept.shape[-2] if kept.dim() == 4 else 0, model.config.memory_length)
+        size = (model.config.n_layers, n, length, model.embedding.out_dim)
+        number = torch.zeros((), dtype=torch.long)
+        check_like(
+            state,
+            {
+                "states": torch.empty(size, dtype=kept.dtype, device="meta"),
+                "next": number.expand((n,)),
+                "n_read": number,
+            },
+        )
+        if not kept.is_floating_point():
+            raise ValueError(f"states must be of real numbers, got {kept.dtype}")
+        if not state["n_read"].is_meta and not 0 <= int(state["n_read"]) < 2**53:
+            raise ValueError(f"n_read must be at least 0, got {int(state['n_read'])}")
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         self._forget()

@@ -6,14 +6,16 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
 from wordwave.data.parallel_text import Pairs, ParallelParts
-from wordwave.files import write_text
+from wordwave.files import read_text, write_text
 from wordwave.models.classifier import count_parameters
 from wordwave.models.translation import translation_model
+from wordwave.plain import MOST_JSON, from_plain, parse_json
+from wordwave.tasks.footprint import check_training_fits
 from wordwave.tasks.pair_task import PairTask, SentencePairs, Weights
 from wordwave.tasks.pieces import Pieces, learn_pieces, texts_of
 from wordwave.tasks.prepared import Prepared
@@ -32,6 +34,39 @@ from wordwave.training.positions import check_reach
 GREEDY = Search(beam=1)
 SAID = "test.jsonl"
 """The file in a run folder with the translations of the test part."""
+
+
+class TestFigure(TypedDict):
+    """What is shown of `Figure`."""
+
+    value: float
+    interval: tuple[float, float]
+    signature: str
+
+
+class TestScores(TypedDict):
+    """What is shown of `TranslationScores`."""
+
+    n: int
+    bleu: TestFigure
+    tokenised_bleu: TestFigure
+    chrf: TestFigure
+
+
+class _MayHave(TypedDict, total=False):
+    dev_bleu: float
+
+
+class Result(_MayHave):
+    """What is shown of result.json."""
+
+    test: TestScores | None
+    dev_likelihood: float
+    averaged: bool
+    steps: int
+    parameters: int
+    words_per_second: float | None
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -93,6 +128,12 @@ def prepare(config: TranslateConfig, parts: ParallelParts) -> PreparedTranslator
     train, dev = tokenised(parts.train), tokenised(parts.dev)
     pieces = learn_pieces(config, [*train.sources, *train.targets], parts.train.targets)
     notes = [f"{len(train):,} pairs, {len(pieces):,} pieces of words for both languages"]
+    check_training_fits(
+        lambda: translation_model(config.model, len(pieces)),
+        "fewer or narrower layers (--dim, --feed-forward-dim, --encoder-layers, --decoder-layers), "
+        "or fewer pieces of words (--bpe-size)",
+        row_sparse=False,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         model = translation_model(config.model, len(pieces))
@@ -193,5 +234,6 @@ def write_said(said: list[Translation], folder: Path) -> None:
 
 def read_said(folder: Path) -> list[Translation]:
     """What `write_said` wrote."""
-    lines = (folder / SAID).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    return [Translation(**json.loads(line)) for line in lines]
+    path = folder / SAID
+    lines = read_text(path, most=MOST_JSON).removesuffix("\n").split("\n")
+    return [from_plain(Translation, parse_json(line), where=f"'{path}'") for line in lines]

@@ -16,6 +16,7 @@ from wordwave.data.parallel_text import (
     load_named,
     read_pairs,
 )
+from wordwave.limits import COUNT, check_fractions, check_limits
 from wordwave.models.translation_config import TranslationModelConfig
 from wordwave.names import unknown
 from wordwave.training.settings import Schedule, TrainingSettings
@@ -44,6 +45,12 @@ class ParallelSettings:
     and de. One that Moses has no rules for takes English abbreviations."""
     target_language: str = "de"
     """The language to translate to."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names; none for a data set by name."""
+        named = (getattr(self, name) for pair in (("source", "target"), *_HELD) for name in pair)
+        return tuple(name for name in named if name)
 
     def __post_init__(self) -> None:
         for one, other in (("source", "target"), *_HELD):
@@ -75,8 +82,7 @@ class PieceSettings:
     """Number of pieces, learnt from the training sentences of both languages."""
 
     def __post_init__(self) -> None:
-        if self.bpe_size < 256:
-            raise ValueError(f"bpe_size must be at least 256, got {self.bpe_size}")
+        check_limits(self, {"bpe_size": (256, 1_000_000)})
 
 
 @dataclass(frozen=True)
@@ -116,11 +122,8 @@ class TranslationTraining(TrainingSettings):
         super().__post_init__()
         if self.row_sparse:
             raise ValueError("row_sparse must be off for translation: every row has a gradient")
-        for name in ("average", "judge_bleu"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing must be in [0, 1), got {self.label_smoothing}")
+        check_limits(self, {"average": (0, 1_000), "judge_bleu": COUNT})
+        check_fractions(self, "label_smoothing")
         if self.select == "bleu" and not self.judge_bleu:
             raise ValueError("select 'bleu' needs judge_bleu above 0, got 0")
 

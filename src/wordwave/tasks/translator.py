@@ -17,7 +17,7 @@ from wordwave.models.words import END, START
 from wordwave.tasks.pieces import Pieces
 from wordwave.tasks.run_folder import (
     check_trained,
-    load_weights,
+    load_model,
     read_config,
     save_config,
 )
@@ -157,5 +157,7 @@ class Translator(Trained):
         config = read_config(folder, cls.task, TranslateConfig)
         check_trained(folder)
         pieces = Pieces.load(folder, config)
-        model = translation_model(config.model, len(pieces))
-        return cls(load_weights(folder, model), pieces, config)
+        model = load_model(
+            folder, lambda: translation_model(config.model, len(pieces)), dim=config.model.dim
+        )
+        return cls(model, pieces, config)

@@ -14,15 +14,17 @@ from wordwave.files import write_text
 from wordwave.models.evaluating import evaluating
 from wordwave.models.transformer_xl import Reading, TransformerXL
 from wordwave.models.xl_config import XLConfig
+from wordwave.plain import read_json
 from wordwave.tasks.bits import Bits, bits_of, read_on
 from wordwave.tasks.lm_config import LmConfig
 from wordwave.tasks.run_folder import (
     check_trained,
-    load_weights,
+    load_model,
     read_config,
     save_config,
 )
 from wordwave.tasks.sampling import Sampling, draw
+from wordwave.tasks.sentences import finite
 from wordwave.tasks.trained import Trained
 
 
@@ -105,12 +107,14 @@ class Writer(Trained):
 
     def bits(self, text: Text, *, memory_length: int | None = None, batch_size: int = 16) -> Bits:
         """How well it predicts a text."""
-        return bits_of(
+        bits = bits_of(
             self.model, self.alphabet, text, memory_length=memory_length, batch_size=batch_size
         )
+        finite(torch.tensor(bits.total))
+        return bits
 
     def _sayable(self, logits: Tensor) -> Tensor:
-        logits = logits.float().cpu().clone()
+        logits = finite(logits).float().cpu().clone()
         if self.alphabet.unit == "char":
             logits[UNKNOWN_ID] = -torch.inf
         return logits
@@ -127,12 +131,11 @@ class Writer(Trained):
         config = read_config(folder, cls.task, LmConfig)
         check_trained(folder)
         try:
-            saved = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-            alphabet = Alphabet.from_dict(saved)
+            alphabet = Alphabet.from_dict(read_json(folder / "vocab.json"))
         except (OSError, ValueError) as problem:
             raise ValueError(f"'{folder / 'vocab.json'}' is not an alphabet: {problem}") from None
-        model = model_for(alphabet, config.model)
-        return cls(load_weights(folder, model), alphabet, config)
+        model = load_model(folder, lambda: model_for(alphabet, config.model), dim=config.model.dim)
+        return cls(model, alphabet, config)
 
 
 def model_for(alphabet: Alphabet, config: XLConfig) -> TransformerXL:

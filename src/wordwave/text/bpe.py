@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from reprlib import repr as clipped
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from wordwave.plain import conform, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -49,12 +53,12 @@ class BpeTokeniser:
         """Read what `save` wrote."""
         empty = _empty_bpe()
         try:
-            tokenizer = type(empty).from_file(os.fspath(file))
-        except Exception as error:  # the library raises nothing narrower
-            raise ValueError(f"tokeniser file '{file}' cannot be read: {error}") from None
-        if _rules(tokenizer) != _rules(empty) or not _alphabet() <= tokenizer.get_vocab().keys():
-            raise ValueError(f"tokeniser file '{file}' must be one that train_bpe made")
-        return cls(tokenizer)
+            saved = read_json(Path(file))
+            _check(saved, json.loads(empty.to_str()))
+            return cls(type(empty).from_str(json.dumps(saved, ensure_ascii=False)))
+        except Exception as problem:  # the library raises nothing narrower
+            reason = " ".join(str(problem).split())[:200]
+            raise ValueError(f"tokeniser file '{file}' cannot be read: {reason}") from None
 
 
 def train_bpe(texts: Iterable[str], vocab_size: int) -> BpeTokeniser:
@@ -101,8 +105,33 @@ def _alphabet() -> set[str]:
     return set(ByteLevel.alphabet())
 
 
-def _rules(tokenizer: Tokenizer) -> dict[str, object]:
-    return {key: value for key, value in json.loads(tokenizer.to_str()).items() if key != "model"}
+class _Bpe(TypedDict):
+    vocab: dict[str, int]
+    merges: list[tuple[str, str]]
+
+
+class _Saved(TypedDict):
+    model: _Bpe
+
+
+def _check(saved: Any, empty: dict[str, Any]) -> None:
+    """Refuse what `train_bpe` cannot have made, before the library sees it, which may panic."""
+    conform(saved, _Saved, where="it")
+    vocab, merges = saved["model"]["vocab"], saved["model"]["merges"]
+    for given, usual in ((saved, empty), (saved["model"], empty["model"])):
+        for key in sorted((given.keys() | usual.keys()) - {"model", "vocab", "merges"}):
+            if _spelling(given.get(key)) != _spelling(usual.get(key)):
+                raise ValueError(f"{clipped(key)} must be as train_bpe sets it")
+    if not _alphabet() <= vocab.keys() or sorted(vocab.values()) != list(range(len(vocab))):
+        raise ValueError("the pieces must hold every byte and be numbered from 0")
+    for left, right in merges:
+        if not {left, right, left + right} <= vocab.keys():
+            raise ValueError(f"the pieces lack those of the merge {clipped([left, right])}")
+
+
+def _spelling(value: object) -> str:
+    """JSON tells `false` from 0, which are equal in Python and not to the library."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _spaced(text: str) -> str:

@@ -20,8 +20,8 @@ class Casing:
 
     def __init__(self, forms: Mapping[str, str]) -> None:
         for small, form in forms.items():
-            if not isinstance(form, str) or form.lower() != small:
-                raise ValueError(f"a spelling must be that of {small!r}, got {form!r}")
+            if form.lower() != small:
+                raise ValueError(f"a spelling must be that of {small[:60]!r}, got {form[:60]!r}")
         self.forms = dict(forms)
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from reprlib import repr as clipped
 
 PADDING, UNKNOWN = "<pad>", "<unk>"
 PADDING_ID, UNKNOWN_ID = 0, 1
@@ -16,15 +17,15 @@ class Vocabulary:
     def __init__(self, words: Sequence[str]) -> None:
         for i, word in enumerate(words):
             if not isinstance(word, str):
-                raise ValueError(f"words must be strings, got {word!r} at {i}")
+                raise ValueError(f"words must be strings, got {clipped(word)} at {i}")
         if tuple(words[: len(SPECIALS)]) != SPECIALS:
-            start = list(words[: len(SPECIALS)])
+            start = clipped(list(words[: len(SPECIALS)]))
             raise ValueError(f"words must begin with {list(SPECIALS)}, got {start}")
         # Padding has no entry: a token that is spelled like it is an unknown word of its sentence.
         self._ids = {word: i for i, word in enumerate(words) if word not in SPECIALS}
         if len(self._ids) + len(SPECIALS) != len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
-            raise ValueError(f"words must differ, got {twice!r} twice")
+            raise ValueError(f"words must differ, got {clipped(twice)} twice")
         self._words = tuple(words)
 
     @classmethod
@@ -83,5 +84,5 @@ class Vocabulary:
         """The vocabulary that `to_dict` wrote."""
         words = data.get("words") if isinstance(data, Mapping) else None
         if not isinstance(words, list):
-            raise ValueError(f"vocabulary must be {{'words': [...]}}, got {str(data)[:60]}")
+            raise ValueError(f"vocabulary must be {{'words': [...]}}, got {clipped(data)}")
         return cls(words)

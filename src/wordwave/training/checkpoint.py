@@ -5,34 +5,25 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-
-from wordwave.files import write_whole
+from wordwave.plain import parse_json
+from wordwave.tensor_files import TensorFile, write_tensors
 from wordwave.training.loop import Training
 
 
 def save_state(training: Training, path: Path) -> None:
-    """Write all that is needed to go on; a kill at any moment leaves the state before."""
+    """Write all that is needed to resume; a kill at any moment leaves the state before."""
     tensors, progress = training.state()
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    header = {"progress": json.dumps(progress)}
-    write_whole(path, lambda new: save_file(whole, new, metadata=header))
+    write_tensors(path, tensors, progress=json.dumps(progress))
 
 
 def load_state(training: Training, path: Path) -> None:
-    """Go on from a file of `save_state`."""
+    """Resume from a file of `save_state`; one that does not fit leaves the training as it was."""
     try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        training.load_state(tensors, json.loads(header["progress"]))
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+        file = TensorFile(path)
+        progress = parse_json(file.note.get("progress", ""))
+        training.check_state(file.outlines, progress)
+        training.load_state(file.load(), progress)
+    except ValueError as problem:
         raise ValueError(
-            f"'{path}' is not a state of this training ({_first_line(problem)}); "
-            "remove it to start anew"
-        ) from problem
-
-
-def _first_line(problem: Exception) -> str:
-    return f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
+            f"'{path}' is not a state of this training ({problem}); remove it to start anew"
+        ) from None

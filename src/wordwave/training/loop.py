@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from wordwave.training.optimisers import clip_gradients, optimisers_for, scale_gradients
+from wordwave.tensor_files import check_finite, check_like
+from wordwave.training.optimisers import (
+    RowAdam,
+    clip_gradients,
+    optimisers_for,
+    scale_gradients,
+)
 from wordwave.training.positions import random_positions, spread
 from wordwave.training.precision import uses_bf16
 from wordwave.training.processes import (
@@ -23,7 +30,7 @@ from wordwave.training.processes import (
 )
 from wordwave.training.schedules import rate_share
 from wordwave.training.settings import TrainingSettings
-from wordwave.training.task import Epoch, Progress, Remembering, Step, Task
+from wordwave.training.task import Epoch, Progress, Remembering, Step, Task, read_progress
 
 
 @dataclass
@@ -49,7 +56,7 @@ class Training:
         self.best: dict[str, Tensor] = {}
         self._made_for = -1
         self._made: Sequence[Tensor] = ()
-        per_epoch = -(-len(self._batches()) // self.settings.accumulate)
+        per_epoch = -(-len(self._batches(self.progress.epoch)) // self.settings.accumulate)
         self.n_steps = self.settings.epochs * per_epoch
         if self.settings.max_steps:
             self.n_steps = min(self.n_steps, self.settings.max_steps)
@@ -122,7 +129,8 @@ class Training:
     def _epoch(self) -> Sequence[Tensor]:
         """The batches of the current epoch, made once."""
         if self._made_for != self.progress.epoch:
-            self._made_for, self._made = self.progress.epoch, self._batches()
+            epoch = self.progress.epoch
+            self._made_for, self._made = epoch, self._batches(epoch)
         return self._made
 
     def _loss(self, rows: Tensor) -> tuple[Tensor, int, int]:
@@ -151,8 +159,8 @@ class Training:
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)
 
-    def _batches(self) -> Sequence[Tensor]:
-        generator = torch.Generator().manual_seed(self._seed(self.progress.epoch, -1))
+    def _batches(self, epoch: int) -> Sequence[Tensor]:
+        generator = torch.Generator().manual_seed(self._seed(epoch, -1))
         return self.task.batches(self.settings.batch_size * self.processes.num_processes, generator)
 
     def _seed(self, *of: int) -> int:
@@ -207,30 +215,63 @@ class Training:
             tensors |= {f"task.{k}": v for k, v in self.task.state().items()}
         return tensors, asdict(self.progress)
 
-    def load_state(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
-        there, here = Progress(**progress), self.progress
+    def check_state(self, tensors: Mapping[str, Tensor], progress: Any) -> Progress:
+        """Refuse what `state` of such a training cannot have given; the numbers in the tensors are
+        not looked at."""
+        there, here = read_progress(progress), self.progress
         if there.examples != here.examples:
             raise ValueError("it has learnt from other examples")
         if there.n_processes != here.n_processes:
             raise ValueError(f"it needs {there.n_processes} processes, got {here.n_processes}")
-
-        def under(prefix: str) -> dict[str, Tensor]:
-            return {
-                k.removeprefix(prefix): v.to(self.processes.device)
-                for k, v in tensors.items()
-                if k.startswith(prefix)
-            }
-
-        self.model.load_state_dict(under("model."))
-        self.best = under("best.")
-        parameters = dict(self.model.named_parameters())
-        for optimiser in self.optimisers:
-            own = {id(p) for group in optimiser.param_groups for p in group["params"]}
-            for key in ("step", "exp_avg", "exp_avg_sq", "mean", "square"):
-                for name, value in under(f"optimiser.{key}.").items():
-                    if id(parameters[name]) in own:
-                        optimiser.state[parameters[name]][key] = value
+        if there.step > self.n_steps:
+            raise ValueError(f"progress: step must be at most {self.n_steps}, got {there.step}")
+        n_batches = len(self._batches(there.epoch))
+        if there.batch >= n_batches:
+            raise ValueError(f"progress: batch must be below {n_batches}, got {there.batch}")
+        of_task = _under("task.", tensors)
         if isinstance(self.task, Remembering):
-            self.task.load_state(under("task."))
+            self.task.check_state(of_task, self.model)
+        elif of_task:
+            raise ValueError("the task has no state")
+        weights = self.model.state_dict()
+        wanted = {f"model.{name}": tensor for name, tensor in weights.items()}
+        if there.best_scores:
+            wanted |= {f"best.{name}": tensor for name, tensor in weights.items()}
+        for _, _, moments in self._moments():
+            if moments.keys() & tensors.keys():  # a parameter without a gradient has none
+                wanted |= moments
+        check_like({k: v for k, v in tensors.items() if not k.startswith("task.")}, wanted)
+        return there
+
+    def load_state(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
+        """Resume from where `state` was taken; what it cannot have given changes nothing."""
+        there = self.check_state(tensors, progress)
+        check_finite(tensors)
+        for _, _, moments in self._moments():
+            for name in moments.keys() & tensors.keys():
+                if name.split(".")[1] not in ("exp_avg", "mean") and (tensors[name] < 0).any():
+                    raise ValueError(f"the tensor {name!r} holds a number below 0")
+        on_device = {name: tensor.to(self.processes.device) for name, tensor in tensors.items()}
+        self.model.load_state_dict(_under("model.", on_device))
+        self.best = _under("best.", on_device)
+        for optimiser, parameter, moments in self._moments():
+            for name in moments.keys() & tensors.keys():
+                optimiser.state[parameter][name.split(".")[1]] = on_device[name]
+        if isinstance(self.task, Remembering):
+            self.task.load_state(_under("task.", on_device))
         self.progress = there
+
+    def _moments(self) -> Iterator[tuple[Optimizer, nn.Parameter, dict[str, Tensor]]]:
+        """Of each trained parameter its optimiser, and tensors like those kept of it."""
+        names = {parameter: name for name, parameter in self.model.named_parameters()}
+        for optimiser in self.optimisers:
+            is_sparse = isinstance(optimiser, RowAdam)
+            mean, square = ("mean", "square") if is_sparse else ("exp_avg", "exp_avg_sq")
+            for parameter in (p for group in optimiser.param_groups for p in group["params"]):
+                like = {"step": torch.zeros(()), mean: parameter, square: parameter}
+                kept = {f"optimiser.{key}.{names[parameter]}": t for key, t in like.items()}
+                yield optimiser, parameter, kept
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -28,8 +29,9 @@ class Stopped(KeyboardInterrupt):
 
 def train_in(
     folder: Path, training: Training, *, save_every: float = 60.0, watch: Watch | None = None
-) -> None:
-    """Train to the end in a run folder, from where it was left.
+) -> list[dict[str, Any]]:
+    """Train to the end in a run folder, from where it was left; the journal's records, which only
+    the main process has.
 
     Args:
         folder: holds `state/` while the training is under way, and the journal.
@@ -76,6 +78,7 @@ def train_in(
         if time.monotonic() - saved > WORTH_SAVING:
             save_state(training, state)  # scoring comes next, and may be stopped
         journal.close()
+    return [] if journal is None else journal.records
 
 
 def is_seen(report: Step | Epoch | Note, watch: Watch) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from wordwave.limits import COUNT, SCALE, check_fractions, check_limits
+
 Precision = Literal["auto", "fp32", "bf16"]
 Schedule = Literal["one-cycle", "constant", "cosine", "inverse-sqrt"]
 
@@ -61,21 +63,28 @@ class TrainingSettings:
     """Same seed, same result."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulate"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        if self.seed >= 2**63:
-            raise ValueError(f"seed must be below 2^63, got {self.seed}")
-        counts = ("max_steps", "judge_every", "patience", "seed", "random_positions")
-        for name in (*counts, "weight_decay", "frequency_rate", "frequency_decay"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        for name in ("warm_up", "word_dropout", "penalty_start", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        check_limits(
+            self,
+            {
+                "epochs": (1, 1_000_000),
+                "max_steps": COUNT,
+                "judge_every": COUNT,
+                "patience": COUNT,
+                "batch_size": (1, 10**9),
+                "accumulate": (1, 1_000_000),
+                "learning_rate": (0, 1e38),
+                "weight_decay": SCALE,
+                "frequency_rate": SCALE,
+                "frequency_decay": SCALE,
+                "random_positions": (0, 10**9),
+                "amplitude_penalty": SCALE,
+                "seed": (0, 2**63 - 1),
+            },
+        )
+        check_fractions(self, "warm_up", "beta2", "word_dropout", "penalty_start")
         if self.amplitude_penalty and self.row_sparse:
             raise ValueError(
                 "amplitude_penalty touches every row of a table and needs row_sparse=False"

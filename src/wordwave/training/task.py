@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+
+from wordwave.plain import from_plain
 
 Positions = Callable[[Tensor], Tensor | None]
 """From a mask (B, L) of where words are to their positions (B, L), `None` for 1 … L."""
@@ -35,8 +37,11 @@ class Remembering(Protocol):
     def state(self) -> dict[str, Tensor]:
         """What it carries now."""
 
+    def check_state(self, state: Mapping[str, Tensor], model: nn.Module) -> None:
+        """Refuse tensors whose names, dtypes and shapes `state` cannot have given."""
+
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on with what `state` gave."""
+        """Resume with what `state` gave."""
 
 
 @dataclass
@@ -70,6 +75,35 @@ class Progress:
     def best_score(self) -> float:
         """The figure that selects, at its best."""
         return self.best_scores[0] if self.best_scores else -math.inf
+
+
+def read_progress(plain: Any) -> Progress:
+    """A progress from the header of a saved state, which must be one that a training can have."""
+    progress = from_plain(Progress, plain, where="progress")
+    for f in fields(Progress):
+        if f.name not in plain:
+            raise ValueError(f"progress has no {f.name!r}")
+        value = getattr(progress, f.name)
+        if isinstance(value, (int, float)) and f.name != "loss" and not 0 <= value < 2**53:
+            raise ValueError(f"progress: {f.name} must be at least 0 and finite, got {value}")
+    if not math.isfinite(progress.loss):
+        raise ValueError(f"progress: loss must be finite, got {progress.loss}")
+    for name, most in _AT_MOST.items():
+        if getattr(progress, name) > getattr(progress, most):
+            raise ValueError(
+                f"progress: {name} must be at most {most}, {getattr(progress, most)}, "
+                f"got {getattr(progress, name)}"
+            )
+    return progress
+
+
+_AT_MOST = {
+    "epoch": "step",
+    "since_judged": "step",
+    "since_best": "step",
+    "best_step": "step",
+    "best_epoch": "epoch",
+}
 
 
 @dataclass(frozen=True)

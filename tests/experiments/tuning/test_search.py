@@ -1,5 +1,6 @@
 """Searches: what is varied, who makes which trial, and what a kill leaves."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +18,7 @@ from wordwave.experiments.tuning.pools import (
     varied,
     with_values,
 )
+from wordwave.experiments.tuning.report import write_files
 from wordwave.experiments.tuning.search import Search, dev_accuracy, space_of, work
 from wordwave.experiments.tuning.study import SharedStudy, alive
 from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS, ModelConfig
@@ -248,3 +250,53 @@ def test_a_journal_cut_short_is_mended_and_another_file_is_refused(tmp_path):
     journal.write_text("a poem\n")
     with pytest.raises(ValueError, match="not a journal of optuna"):
         search.open()
+
+
+def broken_journals(text):
+    """A journal with something wrong in it."""
+    lines = [json.loads(line) for line in text.splitlines()]
+    yield "5\n"
+    yield "[" * 100_000 + "\n"
+    yield "{}\n"
+    yield '{"op_code": 99}\n'
+    yield '{"op_code": 4, "worker_id": "x", "study_id": 7}\n'
+    for i, line in enumerate(lines):
+        wrong = (
+            {k: v for k, v in line.items() if k in ("op_code", "worker_id")},
+            {**line, "user_attr": {"slot": "x"}} if "slot" in line.get("user_attr", {}) else None,
+            {**line, "values": ["x"]} if "values" in line else None,
+            {**line, "values": None, "state": 1} if line.get("values") else None,
+            {**line, "param_name": "other"} if "param_name" in line else None,
+            {**line, "user_attr": {"settings": 5}} if "settings" in str(line) else None,
+        )
+        for other in wrong:
+            if other is not None:
+                yield "".join(json.dumps(x) + "\n" for x in [*lines[:i], other, *lines[i + 1 :]])
+
+
+def test_a_journal_that_makes_no_sense_is_refused_in_one_line(tmp_path):
+    search = search_in(tmp_path / "good", 2, epochs=1)
+    work(search)
+    text = (tmp_path / "good" / "study.journal").read_text()
+    bad = search_in(tmp_path / "bad", 2, epochs=1)
+    bad.folder.mkdir()
+    refusals = []
+    for journal in broken_journals(text):
+        (bad.folder / "study.journal").write_text(journal)
+        try:
+            shared = bad.open()
+        except ValueError as problem:
+            refusals.append(str(problem))
+        else:  # what it lacks is not needed, and all that is read of it can be told
+            write_files(bad, shared)
+    assert len(refusals) >= 15
+    assert all("choose another --out" in line and len(line) < 600 for line in refusals)
+
+
+def test_a_new_command_removes_the_signs_of_dead_workers(tmp_path):
+    search = search_in(tmp_path, 1)
+    with alive(tmp_path) as worker:
+        (tmp_path / f".worker-{'0' * 32}.lock").touch()
+        search.open()
+        assert [path.name for path in tmp_path.glob(".worker-*")] == [f".worker-{worker}.lock"]
+    assert not list(tmp_path.glob(".worker-*"))

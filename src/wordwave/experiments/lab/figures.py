@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from wordwave.data.pairs import PAIR_TASKS
 from wordwave.data.probes import TEXT_TASK
@@ -15,6 +18,7 @@ from wordwave.experiments.pictures.canvas import written
 from wordwave.experiments.store import Record
 from wordwave.models.config import EMBEDDINGS
 
+Points = list[tuple[float, float]]
 COLOURS = {
     "none": "#9aa0a6",
     "pe": "#c77d0a",
@@ -50,7 +54,11 @@ def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
 
 
 def draw_lengths(records: list[Record], path: Path) -> Path:
-    """Accuracy against the length of the sentence, a panel for each task and encoder."""
+    """Accuracy against the length of the sentence, a panel for each task and encoder.
+
+    Embeddings that are blind to order have the same accuracy, and so the same line: where
+    others are drawn over one, it is wider than they are, so that all of them are seen.
+    """
     ranges = lengths_in(records)
     rows = rows_in(scores_at(records, ranges[0]))
     n_columns = min(4, len(rows))
@@ -59,20 +67,22 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
     panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True)
     lines: dict[str, Any] = {}
     for (task, encoder), axes in zip(rows, panels.flat, strict=False):
-        for kind in EMBEDDINGS:
-            points = [
-                (_middle(r), statistics.fmean(found))
-                for r in ranges
-                if (found := scores_at(records, r).get((task, encoder, kind)))
-            ]
-            if points:
-                x, y = zip(*points, strict=True)
-                (lines[kind],) = axes.plot(x, y, "o-", ms=3, lw=1.4, color=COLOURS[kind])
+        drawn = {kind: _points(records, ranges, (task, encoder, kind)) for kind in EMBEDDINGS}
+        drawn = {kind: points for kind, points in drawn.items() if points}
+        for n, (kind, points) in enumerate(drawn.items(), start=1):
+            above = list(drawn.values())[n:]
+            for stretch in pairwise(points) if len(points) > 1 else [points]:
+                over = sum(_lies_on(stretch, other) for other in above)
+                axes.plot(
+                    *zip(*stretch, strict=True), "o-", color=COLOURS[kind],
+                    lw=1.5 + 2 * over, ms=3 + 2 * over, clip_on=False, solid_capstyle="round",
+                )  # fmt: skip
+            lines[kind] = Line2D([], [], color=COLOURS[kind], marker="o", lw=2.5, ms=5)
         axes.set_xscale("log")
         middles = [_middle(r) for r in ranges]
         axes.set_xticks(middles, [f"{m:.0f}" for m in middles], fontsize=8)
         axes.minorticks_off()
-        axes.set_ylim(0.0, 1.03)
+        axes.set_ylim(-0.03, 1.03)
         if task in PAIR_TASKS or task == TEXT_TASK:
             axes.axhline(0.5, color="#bbbbbb", lw=0.8, ls=":")
         axes.set_title(f"{task} · {encoder}", fontsize=9)
@@ -81,7 +91,8 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
         axes.set_visible(False)
     figure.supxlabel("words in the sentence", fontsize=10)
     figure.supylabel("accuracy", fontsize=10)
-    figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
+    shown = [kind for kind in EMBEDDINGS if kind in lines]
+    figure.legend([lines[kind] for kind in shown], shown, loc="outside right upper", frameon=False)
     return written(figure, path)
 
 
@@ -99,14 +110,26 @@ def draw_frequencies(records: list[Record], path: Path) -> Path | None:
     figure = Figure(figsize=(8, 1.2 + 0.34 * len(found)), layout="constrained")
     axes = figure.subplots()
     for i, (marked, others) in enumerate(found.values()):
-        axes.plot(others, [i + 0.13] * len(others), "|", color="#9aa0a6", ms=8, alpha=0.5)
-        axes.plot(marked, [i - 0.13] * len(marked), "|", color="#2a6fdb", ms=10, mew=2)
+        axes.vlines(others, i + 0.02, i + 0.36, color="#9aa0a6", lw=1, alpha=0.5)
+        axes.vlines(marked, i - 0.36, i - 0.02, color="#2a6fdb", lw=2)
     axes.set_yticks(range(len(found)), list(found), fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(found) - 0.4, -0.6)  # the first row above, and all of each row
     axes.set_xlabel("δ, mean |frequency| of a word")
     axes.set_title("Words whose place decides (blue, above) and all others (grey)", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return written(figure, path)
+
+
+def _points(records: list[Record], ranges: list[str], row: tuple[str, str, str]) -> Points:
+    """Length and mean accuracy, as far as there are any."""
+    found = {r: scores_at(records, r).get(row) for r in ranges}
+    return [(_middle(r), statistics.fmean(scores)) for r, scores in found.items() if scores]
+
+
+def _lies_on(stretch: Sequence[tuple[float, float]], line: Points) -> bool:
+    """Whether a part of a line is a part of another one, as far as one can see."""
+    values = dict(line)
+    return all(x in values and abs(y - values[x]) < 0.015 for x, y in stretch)
 
 
 def _middle(lengths: str) -> float:

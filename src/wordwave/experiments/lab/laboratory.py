@@ -11,14 +11,14 @@ import math
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
-from wordwave.models.config import ModelConfig, goes_with
+from wordwave.experiments.store import Count, Record, Share, fits
+from wordwave.models.config import EMBEDDINGS, ENCODERS, ModelConfig, goes_with
 from wordwave.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from wordwave.data.probes import Probe
-    from wordwave.experiments.store import Record
 
 KEY = ("task", "embedding", "encoder", "recipe", "seed", "budget", "lengths", "text", "how")
 """What makes a cell's record; `how` holds all that the laboratory sets of model and training."""
@@ -28,6 +28,36 @@ LEARNING_RATES = {"fasttext": 3e-2, "cnn": 1e-2, "lstm": 1e-2, "transformer": 1e
 
 SHORTEST = 8
 """Words that every task needs."""
+
+_Deltas = Annotated[list[float], lambda values: len(values) > 1]
+
+
+class _Sensitivity(TypedDict):
+    marked: _Deltas
+    others: _Deltas
+
+
+class _CellRecord(TypedDict):
+    """What tables and pictures read of a record."""
+
+    task: str
+    embedding: Annotated[str, EMBEDDINGS.__contains__]
+    encoder: Annotated[str, ENCODERS.__contains__]
+    recipe: Annotated[str, ("plain", "long").__contains__]
+    seed: int
+    budget: dict[str, Any]
+    lengths: list[Annotated[list[int], lambda span: len(span) == 2]]
+    accuracy: dict[str, Share]
+    parameters: Count
+    sensitivity: _Sensitivity | None
+
+
+def is_record(record: Record) -> bool:
+    """Whether it has all that is read of a cell's record, of the right kind."""
+    return fits(record, _CellRecord) and set(record["accuracy"]) == {
+        f"{low}-{high}" for low, high in record["lengths"]
+    }
+
 
 Lengths = tuple[int, int]
 Recipe = Literal["plain", "long"]
@@ -203,19 +233,30 @@ class Laboratory:
 def cells(
     tasks: list[str], embeddings: list[str], encoders: list[str], seeds: int, recipe: Recipe
 ) -> list[Cell]:
-    """All combinations that make sense: RoPE and ALiBi act inside attention only, and tasks with
-    an answer of several words need an encoder that keeps words apart."""
-    from wordwave.data.sequences import SEQUENCE_TASKS
-
+    """All combinations that make sense, one seed after the other."""
     return [
         Cell(task, embedding, encoder, seed, recipe)
         for seed in range(seeds)
         for task in dict.fromkeys(tasks)
         for encoder in dict.fromkeys(encoders)
         for embedding in dict.fromkeys(embeddings)
-        if goes_with(embedding, encoder)
-        and not (task in SEQUENCE_TASKS and encoder in ("fasttext", "cnn"))
+        if makes_sense(task, embedding, encoder)
     ]
+
+
+def makes_sense(task: str, embedding: str, encoder: str) -> bool:
+    """RoPE and ALiBi act inside attention only, and tasks with an answer of several words need an
+    encoder that keeps words apart."""
+    from wordwave.data.sequences import SEQUENCE_TASKS
+
+    keeps_words_apart = encoder not in ("fasttext", "cnn")
+    return goes_with(embedding, encoder) and (task not in SEQUENCE_TASKS or keeps_words_apart)
+
+
+def cell_of(record: Record) -> Cell:
+    """The cell that a record is of."""
+    names = ("task", "embedding", "encoder", "seed", "recipe")
+    return Cell(*(record[name] for name in names))
 
 
 def _sensitivity(model: Any, task: Probe) -> dict[str, list[float]] | None:

@@ -47,15 +47,20 @@ def rows_in(scores: Scores) -> list[tuple[str, str]]:
     return [(t, e) for t in tasks for e in ENCODERS if any((t, e, k) in scores for k in EMBEDDINGS)]
 
 
-def table(records: list[Record], lengths: str) -> Table:
-    """Mean accuracy at one length, a row for each task and encoder, the best in bold."""
+def table(records: list[Record], lengths: str, note: str = "") -> Table:
+    """Mean accuracy at one length, a row for each task and encoder, the best in bold.
+
+    Args:
+        note: stands below it.
+    """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     scores = scores_at(records, lengths)
     columns = [k for k in EMBEDDINGS if any(key[2] == k for key in scores)]
     title = f"Accuracy on sentences of {lengths} words (chance on pairs: 0.500)"
-    shown = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown = Table(title=title, caption=note, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("task", "encoder", *columns):
         justify: Literal["left", "right"] = "left" if name in ("task", "encoder") else "right"
         shown.add_column(name.replace("complex-", "complex-\n"), justify=justify)
@@ -66,19 +71,17 @@ def table(records: list[Record], lengths: str) -> Table:
             task,
             encoder,
             *(
-                ""
-                if k not in means
-                else f"[bold]{means[k]:.3f}[/]"
-                if means[k] == best
-                else f"{means[k]:.3f}"
+                Text(f"{means[k]:.3f}", style="bold" if means[k] == best else "")
+                if k in means
+                else ""
                 for k in columns
             ),
         )
     return shown
 
 
-def write_files(records: list[Record], folder: Path) -> list[Path]:
-    """Every accuracy as CSV and JSON, and the tables as Markdown."""
+def write_files(records: list[Record], folder: Path, note: str = "") -> list[Path]:
+    """Every accuracy as CSV and JSON, and the tables as Markdown, below a note if there is one."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
         {
@@ -102,7 +105,8 @@ def write_files(records: list[Record], folder: Path) -> list[Path]:
     write_text(as_json, json.dumps(rows, indent=1) + "\n")
     tables = [_markdown(records, n) for n in lengths_in(records)]
     more = [_effects_markdown(records), _parameters(records)]
-    write_text(as_markdown, "\n".join([_counts(records), *tables, *more]))
+    notes = [f"{note}\n"] if note else []
+    write_text(as_markdown, "\n".join([*notes, _counts(records), *tables, *more]))
     return [as_csv, as_json, as_markdown]
 
 

@@ -6,14 +6,14 @@ import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.store import Record, Store
+from wordwave.experiments.store import Count, Positive, Record, Store, fits
 from wordwave.plain import to_plain
 
 if TYPE_CHECKING:
@@ -21,8 +21,26 @@ if TYPE_CHECKING:
 
 KEY = ("row", "seed", "config")
 WARM_UP, TIMED_STEPS = 3, 20
+OPERATIONS_A_SECOND = 3e10
+"""Of a core in training; results/table5 and table6 have timings from 1.7e10 to 4.5e10."""
 LONG = 30.0
 """Seconds after which no more steps of a row are timed."""
+
+
+class LongRecord(TypedDict):
+    """What is read of every training's record."""
+
+    row: str
+    seed: int
+    config: dict[str, Any]
+    steps: Count
+    parameters: Count
+
+
+class _StepTime(TypedDict):
+    row: str
+    config: dict[str, Any]
+    seconds: Positive
 
 
 @dataclass(frozen=True)
@@ -46,6 +64,9 @@ class LongCell:
         steps: int = self.config.training.max_steps
         return steps
 
+    def __str__(self) -> str:
+        return f"{self.row}, seed {self.seed}"
+
     def key(self) -> Record:
         return {"row": self.row, "seed": self.seed, "config": to_plain(self.config)}
 
@@ -56,9 +77,16 @@ class LongTable(ABC):
 
     Args:
         out: gets the records, the run folders, the table and its picture.
+        measures: time some steps of each row that was never timed; else how long they take follows
+            from the size of its model, which needs neither data nor time.
     """
 
     out: Path
+    figures: ClassVar[type] = LongRecord
+    """What is read of the records of its rows."""
+    choice_figures: ClassVar[type] = LongRecord
+    """What is read of the records of choices, which the same file holds."""
+    measures: bool = field(default=True, kw_only=True)
 
     @abstractmethod
     def cells(self) -> list[LongCell]:
@@ -76,17 +104,36 @@ class LongTable(ABC):
     def training(self, row: str) -> Training:
         """A training of a row to begin and throw away, to see how long a step takes."""
 
+    @abstractmethod
+    def words_per_step(self, row: str) -> int:
+        """Words, or characters, that a step of a row learns from."""
+
+    @abstractmethod
+    def n_parameters(self, row: str) -> int:
+        """How large the model of a row is, as far as that follows from its settings."""
+
     @property
     def store(self) -> Store:
-        return Store(self.out / "records.jsonl", KEY)
+        return Store(self.out / "records.jsonl", KEY, self._is_record)
+
+    def _is_record(self, record: Record) -> bool:
+        is_choice = ":" in str(record.get("row"))
+        return fits(record, self.choice_figures if is_choice else self.figures)
 
     def folder(self, cell: LongCell) -> Path:
         return self.out / "runs" / cell.name
 
-    def run(self, n_jobs: int = 1) -> Iterator[Record]:
+    def run(
+        self, n_jobs: int = 1, on_wait: Callable[[int], object] = lambda n: None
+    ) -> Iterator[Record]:
         """Run what is missing, one thread each; a record for each training as it ends."""
         yield from run_missing(
-            self.cells(), self.train, self.store, key=LongCell.key, n_jobs=n_jobs
+            self.cells(),
+            self.train,
+            self.store,
+            key=LongCell.key,
+            n_jobs=n_jobs,
+            on_wait=on_wait,
         )
 
     def missing(self) -> list[LongCell]:
@@ -107,13 +154,20 @@ class LongTable(ABC):
         return int(journal[-1]["step"]) if journal else 0
 
     def step_seconds(self) -> dict[str, float]:
-        """CPU seconds of a step of each row, measured once, in turns, and kept."""
+        """CPU seconds of a step of each row, measured once, in turns, and kept; or estimated."""
         known, timed_as = self.known_step_seconds(), self.timed_as()
         missing = [row for row in dict.fromkeys(timed_as.values()) if row not in known]
+        if not self.measures:
+            known |= {row: self.estimated_step_seconds(row) for row in missing}
+            return {row: known[other] for row, other in timed_as.items()}
         measured = timed({row: self.training(row) for row in missing})
         for row, seconds in measured.items():
             self._timings.append({**_timed_by(row, self.configs()[row]), "seconds": seconds})
         return {row: (known | measured)[other] for row, other in timed_as.items()}
+
+    def estimated_step_seconds(self, row: str) -> float:
+        """A multiplication and an addition a weight and word, once forwards, twice backwards."""
+        return 6 * self.n_parameters(row) * self.words_per_step(row) / OPERATIONS_A_SECOND
 
     def timed_as(self) -> Mapping[str, str]:
         """Of each row, the one whose steps take as long."""
@@ -127,7 +181,8 @@ class LongTable(ABC):
 
     @property
     def _timings(self) -> Store:
-        return Store(self.out / "timing.jsonl", ("row", "config"))
+        path = self.out / "timing.jsonl"
+        return Store(path, ("row", "config"), lambda record: fits(record, _StepTime))
 
 
 def _timed_by(row: str, config: Any) -> Record:

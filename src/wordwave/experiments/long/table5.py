@@ -6,9 +6,9 @@ Selection sees the dev part only; the test part is translated once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict
 
-from wordwave.experiments.long.long_table import LongCell, LongTable
+from wordwave.experiments.long.long_table import LongCell, LongRecord, LongTable
 from wordwave.models.config import EmbeddingKind
 from wordwave.recipes import read_recipe
 from wordwave.tasks.translate_config import TranslateConfig
@@ -45,6 +45,41 @@ CPU = {
 """What one core can do in an hour a row; the recipes read eight times as many words."""
 
 
+class _Score(TypedDict):
+    value: float
+    signature: str
+    interval: Annotated[list[float], lambda ends: len(ends) == 2]
+
+
+class _Scores(TypedDict):
+    bleu: _Score
+    tokenised_bleu: _Score
+    chrf: _Score
+
+
+class _Point(TypedDict):
+    step: int
+    dev_likelihood: float
+    dev_bleu: float | None
+
+
+class _FirstRelease(TypedDict, total=False):
+    test_first_release: _Scores
+
+
+class _Table5Record(LongRecord, _FirstRelease):
+    test: _Scores
+    bleu_counts: Annotated[
+        list[Annotated[list[int], lambda counts: len(counts) == 10]],
+        len,
+    ]
+    curve: list[_Point]
+
+
+class _ChoiceRecord(LongRecord):
+    dev_surprise: float
+
+
 @dataclass(frozen=True)
 class Table5(LongTable):
     """What is run and where.
@@ -65,6 +100,8 @@ class Table5(LongTable):
     steps: int | None = None
     seeds: int = 1
     changes: tuple[tuple[str, Any], ...] = ()
+    figures: ClassVar[type] = _Table5Record
+    choice_figures: ClassVar[type] = _ChoiceRecord
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -111,6 +148,20 @@ class Table5(LongTable):
         prepared = prepare(config, load_pairs(config.data))
         return Training(prepared.translator.model, prepared.task, config.training)
 
+    def words_per_step(self, row: str) -> int:
+        training = self.configs()[row].training
+        return training.batch_size * training.accumulate
+
+    def n_parameters(self, row: str) -> int:
+        import torch
+
+        from wordwave.models.classifier import count_parameters
+        from wordwave.models.translation import translation_model
+
+        config = self.configs()[row]
+        with torch.device("meta"):  # shapes alone, no memory
+            return count_parameters(translation_model(config.model, config.text.bpe_size))
+
     def train(self, cell: LongCell) -> Record:
         from wordwave.tasks.translate import read_said, scored
         from wordwave.tasks.translate_config import first_release_targets, load_pairs
@@ -135,13 +186,13 @@ class Table5(LongTable):
 
         from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
-        from wordwave.tasks.translate import check_same_run, prepare
+        from wordwave.tasks.translate import Result, check_same_run, prepare
         from wordwave.training.journal import read_journal
 
         torch.set_num_threads(1)
         folder = self.folder(cell)
         check_same_run(cell.config, folder)
-        result = finished(folder) or train(prepare(cell.config, pairs), folder)
+        result = finished(folder, Result) or train(prepare(cell.config, pairs), folder)
         names = ("step", "seconds", "dev_likelihood", "dev_bleu")
         journal = read_journal(folder / "metrics.jsonl")
         curve = [{name: r.get(name) for name in names} for r in journal]

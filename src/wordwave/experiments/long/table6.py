@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 from wordwave.experiments.long.choices import changed
-from wordwave.experiments.long.long_table import LongCell, LongTable
+from wordwave.experiments.long.long_table import LongCell, LongRecord, LongTable
+from wordwave.experiments.store import Count
 from wordwave.recipes import read_recipe
 from wordwave.tasks.lm_config import LmConfig
 
@@ -42,6 +43,10 @@ CHOSEN: dict[str, dict[str, Any]] = {
 """Where small rows differ from their recipe: --choices found other settings best for them."""
 
 
+TYPICAL_ALPHABET = 64
+"""Characters, where no text says how many: few weights depend on it."""
+
+
 def row_configs(size: Size = "small") -> dict[str, LmConfig]:
     """The settings of each row, all with as many parameters within a hundredth."""
     real_name, complex_name, wider = RECIPES[size]
@@ -61,6 +66,23 @@ def row_configs(size: Size = "small") -> dict[str, LmConfig]:
     }
     chosen = CHOSEN if size == "small" else {}
     return {row: changed(config, chosen.get(row, {})) for row, config in rows.items()}
+
+
+class _Point(TypedDict):
+    step: int
+    bpc: float
+
+
+class _ChoiceRecord(LongRecord):
+    valid_bpc: float
+    valid_characters: Count
+
+
+class _Table6Record(_ChoiceRecord):
+    memory: int
+    test_bpc: float
+    test_characters: Count
+    curve: list[_Point]
 
 
 @dataclass(frozen=True)
@@ -83,6 +105,8 @@ class Table6(LongTable):
     seeds: int = 2
     budgets: tuple[Budget, ...] = ("updates", "time")
     changes: tuple[tuple[str, Any], ...] = ()
+    figures: ClassVar[type] = _Table6Record
+    choice_figures: ClassVar[type] = _ChoiceRecord
     scored: ClassVar[tuple[str, ...]] = ("valid", "test")
     """Parts of the text that finished models are scored on."""
 
@@ -126,12 +150,28 @@ class Table6(LongTable):
         prepared = prepare(config, load_text(config.data.data, config.data.unit))
         return Training(prepared.writer.model, prepared.task, config.training)
 
+    def words_per_step(self, row: str) -> int:
+        config = self.configs()[row]
+        training = config.training
+        return training.batch_size * training.accumulate * config.model.segment_length
+
+    def n_parameters(self, row: str) -> int:
+        import torch
+
+        from wordwave.models.classifier import count_parameters
+        from wordwave.models.transformer_xl import TransformerXL
+
+        with torch.device("meta"):  # shapes alone, no memory
+            letters = torch.zeros(TYPICAL_ALPHABET, dtype=torch.bool)
+            model = TransformerXL(self.configs()[row].model, TYPICAL_ALPHABET, letters)
+        return count_parameters(model)
+
     def train(self, cell: LongCell) -> Record:
         """Train in a run folder of its own, so that it goes on where it was."""
         import torch
 
         from wordwave.data.corpora import load_text
-        from wordwave.tasks.language_model import check_same_run, prepare
+        from wordwave.tasks.language_model import Result, check_same_run, prepare
         from wordwave.tasks.prepared import train
         from wordwave.tasks.run_folder import finished
         from wordwave.training.journal import read_journal
@@ -141,11 +181,11 @@ class Table6(LongTable):
         check_same_run(cell.config, folder)
         data = cell.config.data
         parts = load_text(data.data, data.unit)
-        result = finished(folder) or train(
+        result = finished(folder, Result) or train(
             replace(prepare(cell.config, parts), scored=self.scored), folder
         )
         result = _with_best_memory(result, parts, self.scored, cell.config, folder)
-        journal = read_journal(folder / "metrics.jsonl")
+        journal = read_journal(folder / "metrics.jsonl", ("seconds", "dev_minus_bpc"))
         curve = [
             {"step": r["step"], "seconds": r["seconds"], "bpc": -r["dev_minus_bpc"]}
             for r in journal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import matplotlib as mpl
 from torch import Tensor
 
 from wordwave.experiments.pictures.canvas import canvas, check_format, written
+from wordwave.experiments.pictures.fonts import families_for
 
 
 def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, path: Path) -> Path:
@@ -23,7 +25,7 @@ def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, 
     width = min(max(3.0, 0.32 * len(source) + 1.2), 14.0)
     height = min(max(2.2, 0.28 * len(target) + 1.2), 14.0)
     small = min(width, 2.6)
-    with mpl.rc_context({"font.size": 9}):
+    with mpl.rc_context({"font.size": 9, "font.family": families_for([*source, *target])}):
         figure = canvas(width + small * (len(maps) - 1), height)
         axes = figure.subplots(
             1, len(maps), squeeze=False, width_ratios=[width] + [small] * (len(maps) - 1)
@@ -43,10 +45,12 @@ def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, 
             axis.set_yticks(range(len(target)), [_safe(t) for t in target])
             axis.set_xlabel("read")
             axis.set_ylabel("written")
-        return written(figure, path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # `missing_glyphs` tells of it
+            return written(figure, path)
 
 
 def _safe(text: str, most: int = 16) -> str:
-    """Short, and without a dollar sign, which would begin a formula."""
-    text = text.strip()
+    """Short, and without control characters or a dollar sign, which would begin a formula."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text.strip())
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")

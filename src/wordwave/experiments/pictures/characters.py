@@ -9,6 +9,7 @@ import matplotlib as mpl
 
 from wordwave.embedding import WaveEmbedding
 from wordwave.experiments.pictures.canvas import canvas, check_format, written
+from wordwave.experiments.pictures.fonts import families_for
 
 if TYPE_CHECKING:
     from wordwave.tasks.writer import Writer
@@ -43,7 +44,7 @@ def draw_frequencies(writer: Writer, path: Path) -> Path:
         figure = canvas(10, 1.6 + 0.19 * len(order))
         dots, grid = figure.subplots(1, 2, sharey=True, width_ratios=[1, 2.4])
         dots.plot(delta[order].numpy(), range(len(order)), "o", color="#2a6fdb", ms=4)
-        dots.set_yticks(range(len(order)), names, fontfamily="monospace")
+        dots.set_yticks(range(len(order)), names, fontfamily=["monospace", *families_for(names)])
         dots.locator_params(axis="x", nbins=4)
         dots.grid(color="#e6e6e6", lw=0.6)
         dots.set_xlabel("δ, mean |ω| (radians a place)")

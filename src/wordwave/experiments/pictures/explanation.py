@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 
 from wordwave.experiments.pictures.canvas import canvas, check_format, written
+from wordwave.experiments.pictures.fonts import families_for
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -29,7 +30,7 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
     n = len(explanation.words)
     width = min(max(7.5, 2.0 + 0.36 * n), 18.0)
     height = min(max(1.0, (0.34 if n <= 30 else 0.22) * n), 16.0)
-    with mpl.rc_context({"font.size": 10}):
+    with mpl.rc_context({"font.size": 10, "font.family": families_for(written_in(explanation))}):
         figure = canvas(width, height + 4.6)
         grid = figure.add_gridspec(3, 1, height_ratios=[2.2, height, 0.14])
         below = figure.add_subplot(grid[1])
@@ -47,8 +48,13 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
         scale = figure.add_subplot(grid[2])
         figure.colorbar(image, cax=scale, label=label, orientation="horizontal")
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # an emoji becomes a box
+            warnings.filterwarnings("ignore", message="Glyph")  # `missing_glyphs` tells of it
             return written(figure, path)
+
+
+def written_in(explanation: Explanation) -> list[str]:
+    """The user's texts in the picture."""
+    return [explanation.label, *(word.word for word in explanation.words)]
 
 
 def _draw_words(explanation: Explanation, axes: Axes) -> list[Artist]:

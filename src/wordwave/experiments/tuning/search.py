@@ -8,15 +8,10 @@ The test part has no part in it: a search refuses to be given one.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +26,7 @@ from wordwave.experiments.tuning.pools import (
     with_values,
 )
 from wordwave.experiments.tuning.study import SharedStudy, alive
+from wordwave.experiments.workers import Failure, Workers
 from wordwave.plain import to_plain
 from wordwave.tasks.config import ClassifyConfig
 
@@ -91,6 +87,7 @@ class Search:
         return SharedStudy(
             self.folder,
             self.fixed,
+            drawn=[setting.name for setting in self.varied],
             defaults=_flat(ClassifyConfig()),
             seed=self.config.training.seed,
         )
@@ -149,50 +146,33 @@ def run_workers(search: Search, n: int) -> Iterator[None]:
     """Let n processes work, one thread each, and yield now and then until all is done.
 
     Whatever ends this loop early ends the workers; they lose the trials in flight, nothing else.
+    A worker that is killed is replaced once, and others take up its trial.
     """
-    context = multiprocessing.get_context("spawn")
-    mistakes = context.SimpleQueue()
-    workers = [
-        context.Process(target=_worker, args=(search, mistakes), daemon=True) for _ in range(n)
-    ]
-    try:
-        # Ctrl-C reaches all processes, but this one decides: the others are born deaf to it.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for worker in workers:
-            worker.start()
-        signal.signal(signal.SIGINT, before)
-        while any(worker.is_alive() for worker in workers) and mistakes.empty():
+    with Workers(_Work(search), n) as workers:
+        for worker in range(n):
+            workers.submit(worker)
+        while workers.n_running:
             yield
-            wait([w.sentinel for w in workers if w.is_alive()], timeout=_PAUSE)
-        if not mistakes.empty():
-            raise ValueError(mistakes.get())
+            for _, found in workers.wait(_PAUSE):
+                if isinstance(found, Failure) and not found.is_lost:
+                    raise ValueError(found.why)
         yield
-    finally:
-        for worker in workers:
-            if worker.pid is not None:
-                worker.terminate()
-                worker.join()
 
 
-def _worker(search: Search, mistakes: Any) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    import accelerate  # noqa: F401 - takes seconds that no trial should count
-    import torch
+@dataclass(frozen=True)
+class _Work:
+    """What a worker is given."""
 
-    import wordwave.tasks.classify  # noqa: F401
+    search: Search
 
-    torch.set_num_threads(1)
-    try:
-        work(search)
-    except (ValueError, OSError) as mistake:
-        mistakes.put(str(mistake))
+    def __call__(self, worker: int) -> None:
+        import accelerate  # noqa: F401 - takes seconds that no trial should count
+        import torch
 
+        import wordwave.tasks.classify  # noqa: F401
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+        torch.set_num_threads(1)
+        work(self.search)
 
 
 def space_of(settings: tuple[Setting, ...]) -> dict[str, Any]:

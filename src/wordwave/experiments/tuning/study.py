@@ -9,9 +9,11 @@ slot 0 may be given.
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -19,6 +21,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
+
+from wordwave.experiments.store import Share, fits
+from wordwave.files import locked, naming
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
@@ -35,6 +40,7 @@ class SharedStudy:
     Args:
         folder: holds `study.journal`; made if it is not there.
         settings: what all trials have in common; a study begun with others is refused.
+        drawn: the names of what each trial draws; any by default.
         defaults: of settings that a study may not know, as it is older than they are.
         seed: the same draws for the same seed.
     """
@@ -44,11 +50,12 @@ class SharedStudy:
         folder: Path,
         settings: dict[str, Any],
         *,
+        drawn: Collection[str] | None = None,
         defaults: dict[str, Any] | None = None,
         seed: int = 0,
     ) -> None:
         import optuna
-        from optuna.storages.journal import JournalFileBackend, JournalStorage
+        from optuna.storages.journal import JournalStorage
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
@@ -58,9 +65,12 @@ class SharedStudy:
         self._claiming = FileLock(folder / ".claim.lock")
         writing: Any = FileLock(folder / ".journal.lock")  # acquires and releases, as optuna wants
         path = folder / JOURNAL
+        for sign in folder.glob(".worker-*.lock"):
+            _is_alive(sign)
         with writing:
-            _mend(path)
-        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=writing))
+            _remove_torn_line(path)
+        with _readable(path):
+            storage = JournalStorage(_journal(path, writing))
         pruner = optuna.pruners.MedianPruner(n_warmup_steps=FIRST_JUDGED)
 
         def begin() -> Any:
@@ -68,19 +78,22 @@ class SharedStudy:
                 storage=storage, study_name=_NAME, direction="maximize", pruner=pruner
             )
 
-        with self._claiming:
+        with self._claiming, _readable(path):
             if _NAME in optuna.get_all_study_names(storage):
                 self.study = optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
             else:
                 self.study = begin()
-            there = self.study.user_attrs.get("settings")
+            self._check_trials(drawn)
+            there: dict[str, Any] | None = self.study.user_attrs.get("settings")
+            if not fits(there, dict | None):
+                raise TypeError("settings")
             if there is not None and there != settings and not self._held():
                 optuna.delete_study(study_name=_NAME, storage=storage)  # nothing would be lost
                 self.study, there = begin(), None
             if there is None:
                 self.study.set_user_attr("settings", settings)
-            else:
-                _check_same(folder, {**(defaults or {}), **there}, settings)
+        if there is not None:
+            _check_same(folder, {**(defaults or {}), **there}, settings)
 
     def finished(self) -> list[FrozenTrial]:
         """The trials that came to an end or were stopped as hopeless, by slot."""
@@ -89,6 +102,21 @@ class SharedStudy:
         states = (TrialState.COMPLETE, TrialState.PRUNED)
         trials = self.study.get_trials(deepcopy=False, states=states)
         return sorted(trials, key=lambda trial: trial.user_attrs["slot"])
+
+    def _check_trials(self, drawn: Collection[str] | None) -> None:
+        for trial in self.finished():
+            parts = (
+                (trial.user_attrs["slot"], int),
+                (trial.user_attrs.get("stopped", ""), str),
+                (list(trial.intermediate_values), list[int]),
+                (list(trial.intermediate_values.values()), list[Share]),
+                (trial.value, Share if trial.state.name == "COMPLETE" else Share | None),
+                (list(trial.params.values()), list[str | float | bool | None]),
+            )
+            if not all(fits(part, kind) for part, kind in parts):
+                raise ValueError(f"trial {trial.number}")
+            if drawn is not None and set(trial.params) != set(drawn):
+                raise ValueError(f"trial {trial.number} draws {', '.join(trial.params)}")
 
     def ranked(self) -> list[FrozenTrial]:
         """The trials that came to an end, the best one first."""
@@ -150,12 +178,24 @@ class SharedStudy:
 
         return bool(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
 
+    def abandoned(self) -> list[int]:
+        """The slots of trials whose workers were killed and that nobody has taken up."""
+        from optuna.trial import TrialState
+
+        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        workers = [_sign(self.folder, trial.user_attrs.get("worker", "")) for trial in running]
+        return sorted(
+            trial.user_attrs["slot"]
+            for trial, sign in zip(running, workers, strict=True)
+            if "slot" in trial.user_attrs and not _is_alive(sign)
+        )
+
     def _held(self) -> set[int]:
         """The slots of finished trials and living workers; the trials of dead ones are given up."""
         from optuna.trial import TrialState
 
         for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if not _is_alive(self.folder, trial.user_attrs.get("worker", "")):
+            if not _is_alive(_sign(self.folder, trial.user_attrs.get("worker", ""))):
                 self.study.tell(trial.number, state=TrialState.FAIL)
         running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         return {trial.user_attrs["slot"] for trial in (*running, *self.finished())}
@@ -165,37 +205,64 @@ class SharedStudy:
 def alive(folder: Path) -> Iterator[str]:
     """The name of a new worker, known to be alive until this ends, be it by a kill."""
     name = uuid4().hex
-    with FileLock(_sign(folder, name)):
+    with locked(_sign(folder, name)):
         yield name
-    _sign(folder, name).unlink(missing_ok=True)
 
 
-def _is_alive(folder: Path, worker: str) -> bool:
-    sign = _sign(folder, worker)
+def _is_alive(sign: Path) -> bool:
+    """Whether the worker of this lock file is; that of a dead one is removed."""
     if not sign.exists():
         return False
     try:
-        with FileLock(sign, timeout=0):
-            pass
+        with locked(sign, timeout=0):
+            return False
     except Timeout:
         return True
-    sign.unlink(missing_ok=True)
-    return False
 
 
 def _sign(folder: Path, worker: str) -> Path:
-    return folder / f".worker-{worker}.lock"
+    return folder / f".worker-{re.sub(r'[^0-9a-f]', '', str(worker))}.lock"
 
 
-def _mend(journal: Path) -> None:
+def _journal(path: Path, lock: Any) -> Any:
+    """optuna's journal, which a full disk leaves as it was and which names itself then."""
+    from optuna.storages.journal import JournalFileBackend
+
+    class Journal(JournalFileBackend):
+        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+            with naming(path), lock:
+                before = path.stat().st_size
+                try:
+                    super().append_logs(logs)
+                except OSError:
+                    os.truncate(path, before)
+                    raise
+
+    return Journal(str(path), lock_obj=lock)
+
+
+@contextmanager
+def _readable(journal: Path) -> Iterator[None]:
+    """Refuse a journal that optuna cannot make sense of, however it tells so."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as problem:
+        reason = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
+        raise ValueError(
+            f"'{journal}' is not a journal of optuna for this search ({reason}): choose another "
+            "--out, or remove that folder"
+        ) from problem
+
+
+def _remove_torn_line(journal: Path) -> None:
     """Cut off a last line that a full disk or a power cut left half written."""
     text = journal.read_bytes() if journal.exists() else b""
     whole = text[: text.rfind(b"\n") + 1]
-    try:
+    with _readable(journal):
         for line in whole.splitlines():
             json.loads(line)["op_code"]
-    except (KeyError, TypeError, ValueError) as problem:
-        raise ValueError(f"'{journal}' is not a journal of optuna") from problem
     if whole != text:
         with journal.open("rb+") as file:
             file.truncate(len(whole))

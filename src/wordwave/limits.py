@@ -1,0 +1,50 @@
+"""The range of every setting, checked the same way everywhere. Needs no torch.
+
+A number that no machine can run is refused where it is given, with its limit, and not by the
+allocator after an hour.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+Limit = tuple[float, float]
+"""The lowest and the highest value, both allowed."""
+
+WIDTH: Limit = (1, 100_000)
+DEPTH: Limit = (1, 1_000)
+LENGTH: Limit = (1, 10_000_000)
+"""Words or characters of one text."""
+LOOK_BACK: Limit = (0, 100_000)
+"""Characters that attention sees before the segment."""
+COUNT: Limit = (0, 10**12)
+"""Of steps and examples, where a large number means all of them."""
+SCALE: Limit = (0, 1e6)
+THREADS: Limit = (1, max(64, os.cpu_count() or 1))
+
+
+def check_limits(settings: object, limits: Mapping[str, Limit]) -> None:
+    """Refuse a setting outside its limits; `None` is none, and of a tuple each value counts."""
+    for name, limit in limits.items():
+        value = getattr(settings, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if one is not None:
+                check_limit(name, one, limit)
+
+
+def check_limit(name: str, value: float, limit: Limit) -> None:
+    """Refuse a value outside a limit, by the name that the user knows it by."""
+    low, high = limit
+    if not value >= low:
+        raise ValueError(f"{name} must be at least {low}, got {value}")
+    if value > high:
+        raise ValueError(f"{name} must be at most {high:.15g}, got {value}")
+
+
+def check_fractions(settings: object, *names: str) -> None:
+    """Refuse a setting that is not in [0, 1)."""
+    for name in names:
+        value = getattr(settings, name)
+        if not 0 <= value < 1:
+            raise ValueError(f"{name} must be in [0, 1), got {value}")

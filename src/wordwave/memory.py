@@ -1,0 +1,76 @@
+"""How much memory there is, and what is refused because it needs more. Needs no torch."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_CGROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
+"""Limit and use of a container, of version 2 and 1."""
+
+
+def check_memory(needed: int, what: str, remedy: str) -> None:
+    """Refuse, before it is made, what does not fit: the numbers, and what makes them smaller."""
+    there = available_memory()
+    if there is not None and needed > there:
+        raise ValueError(
+            f"{what} would need about {_spelled(needed)} of memory, and {_spelled(there)} are "
+            f"available: {remedy}"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may still use: of the machine, its container and its own limit."""
+    found = [size for size in (_of_machine(), _of_container(), _of_process()) if size is not None]
+    return max(min(found), 0) if found else None
+
+
+def _of_machine() -> int | None:
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    with suppress(AttributeError, OSError, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def _of_container() -> int | None:
+    for limit, used in _CGROUPS:
+        with suppress(OSError, ValueError):  # "max" where there is no limit
+            # Files that the system keeps in memory count as used, and make room when asked.
+            return int(Path(limit).read_text()) - int(Path(used).read_text()) + _cached(used)
+    return None
+
+
+def _cached(used: str) -> int:
+    with suppress(OSError, ValueError):
+        for line in Path(used).with_name("memory.stat").read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name in ("inactive_file", "total_inactive_file"):
+                return int(value)
+    return 0
+
+
+def _of_process() -> int | None:
+    """What `ulimit -v` leaves."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return limit - pages * resource.getpagesize()
+    return None
+
+
+def _spelled(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"

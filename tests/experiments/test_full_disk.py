@@ -1,0 +1,45 @@
+"""What is appended to is left readable by a full disk, which is told in one line."""
+
+import resource
+from contextlib import contextmanager
+
+import pytest
+
+from wordwave.experiments.store import Store
+
+SAID = "' cannot be written: File too large; free some disk space and run the same command again$"
+
+
+@contextmanager
+def files_of_at_most(size):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_store_names_its_file_and_keeps_its_records(tmp_path):
+    store = Store(tmp_path / "records.jsonl", ("seed",))
+    store.append({"seed": 0})
+    size = store.path.stat().st_size
+    with files_of_at_most(size + 5), pytest.raises(OSError, match=r"^'.*records\.jsonl" + SAID):
+        store.append({"seed": 1, "filler": "x" * 100})
+    assert store.records() == [{"seed": 0}]
+    store.append({"seed": 1})
+    assert store.records() == [{"seed": 0}, {"seed": 1}]
+
+
+def test_a_study_names_its_journal_and_leaves_no_half_line_in_it(tmp_path):
+    pytest.importorskip("optuna")
+    from wordwave.experiments.tuning.study import JOURNAL, SharedStudy
+
+    settings = {"dim": 4}
+    study, path = SharedStudy(tmp_path, settings).study, tmp_path / JOURNAL
+    before = path.read_bytes()
+    with files_of_at_most(len(before) + 5), pytest.raises(OSError, match=r"journal" + SAID):
+        study.set_user_attr("filler", "x" * 100)
+    assert path.read_bytes() == before
+    study.set_user_attr("after", 1)  # by another worker, before anything is opened again
+    assert SharedStudy(tmp_path, settings).study.user_attrs["after"] == 1
