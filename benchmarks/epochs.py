@@ -12,10 +12,10 @@ from torch import Tensor
 from benchmarks.measure import Contender
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.sentences import Labelled, SentenceTask
-from wordwave.text.sentences import Sentences
+from wordwave.tasks.classifier import ClassificationTask, LabelledSentences
+from wordwave.text.batching import Sentences
+from wordwave.training.config import Precision, TrainingConfig
 from wordwave.training.loop import Training
-from wordwave.training.settings import Precision, TrainingSettings
 from wordwave.training.task import Step
 
 N_CLASSES, BATCH, LONGEST = 2, 50, 59
@@ -23,22 +23,22 @@ STEPS_AT_ONCE = 10
 """A contender's turn: batches differ in length, so one step says little."""
 
 
-def sentences_like_mr(n_words: int, n: int = 4000) -> Labelled:
+def sentences_like_mr(n_words: int, n: int = 4000) -> LabelledSentences:
     """Lengths as in MR (mean 21, longest 59), words by Zipf's law, labels by chance."""
     lengths = (torch.randn(n) * 9.3 + 21).clamp(2, LONGEST).long()
     weights = 1 / torch.arange(n_words).float()
     weights[:2] = 0
     ids = torch.multinomial(weights, int(lengths.sum()), replacement=True)
-    return Labelled(Sentences(ids, lengths), torch.randint(0, N_CLASSES, (n,)))
+    return LabelledSentences(Sentences(ids, lengths), torch.randint(0, N_CLASSES, (n,)))
 
 
 def ours(name: str, n_words: int, config: ModelConfig, precision: Precision = "auto") -> Contender:
     """Steps of the training loop: row-sparse updates and batches of like lengths."""
     model = Classifier(config, n_words, N_CLASSES, sparse=True)
-    settings = TrainingSettings(
+    settings = TrainingConfig(
         epochs=1000, batch_size=BATCH, learning_rate=1e-3, precision=precision
     )
-    training = Training(model, SentenceTask(sentences_like_mr(n_words)), settings)
+    training = Training(model, ClassificationTask(sentences_like_mr(n_words)), settings)
     ran_in = "bf16" if training.bf16 else "fp32"
     return Contender(name, lambda: None, partial(_steps, training.run()), ran_in)
 
@@ -53,7 +53,7 @@ def dense_and_padded(name: str, n_words: int, config: ModelConfig, **options: ob
     """The usual way: Adam over whole tables, every sentence as long as the longest."""
     model = Classifier(config, n_words, N_CLASSES).train()
     data = sentences_like_mr(n_words)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, **options)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, **options)
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         while True:
@@ -66,10 +66,10 @@ def dense_and_padded(name: str, n_words: int, config: ModelConfig, **options: ob
     def step() -> None:
         for _ in range(STEPS_AT_ONCE):
             ids, targets = next(source)
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             F.cross_entropy(model(ids), targets).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+            optimizer.step()
 
     return Contender(name, lambda: None, step)
 

@@ -10,13 +10,12 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Contender, Precision
+from experiments.table6 import row_configs
 from wordwave.data.characters import Alphabet, Text
-from wordwave.data.corpora import TextParts
-from wordwave.experiments.long.table6 import row_configs
-from wordwave.tasks.language_model import prepare
-from wordwave.tasks.lm_config import LmConfig
-from wordwave.tasks.sampling import Sampling
-from wordwave.tasks.writer import Writer, model_for
+from wordwave.data.corpora import TextSplits
+from wordwave.tasks.config import LanguageModelConfig, Sampling
+from wordwave.tasks.language_model import LanguageModel, model_for
+from wordwave.tasks.language_modelling import prepare
 from wordwave.training.loop import Training
 from wordwave.training.task import Step
 
@@ -42,8 +41,8 @@ def generation() -> list[Contender]:
     torch.manual_seed(0)
     alphabet = Alphabet("char", CHARACTERS)
     config = row_configs("small")["complex-order"]
-    model = replace(config.model, evaluation_memory=WRITTEN)
-    writer = Writer(model_for(alphabet, model), alphabet, replace(config, model=model))
+    model = replace(config.model, eval_memory_length=WRITTEN)
+    writer = LanguageModel(model_for(alphabet, model), alphabet, replace(config, model=model))
 
     def write(cached: bool) -> None:
         said = "".join(writer.write("a", WRITTEN, Sampling(temperature=1.0), cached=cached))
@@ -55,12 +54,12 @@ def generation() -> list[Contender]:
     ]
 
 
-def _step(name: str, config: LmConfig, precision: Precision) -> Contender:
+def _step(name: str, config: LanguageModelConfig, precision: Precision) -> Contender:
     drawn = np.random.default_rng(0).integers(len(CHARACTERS), size=N_READ)
     text = Text("noise", np.frombuffer(CHARACTERS.encode(), np.uint8)[drawn])
-    endless = replace(config.training, max_steps=10**6, judge_every=10**6, precision=precision)
+    endless = replace(config.training, max_steps=10**6, eval_every=10**6, precision=precision)
     config = replace(config, training=endless)
-    prepared = prepare(config, TextParts(text, text, text, "char"))
+    prepared = prepare(config, TextSplits(text, text, text, "char"))
     reports = Training(prepared.writer.model, prepared.task, endless).run()
     return Contender(name, _nothing, _next_step(reports), precision)
 

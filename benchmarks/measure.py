@@ -72,14 +72,14 @@ def _best_under_autocast(module: nn.Module, x: Tensor) -> str:
 
 
 def training_step(
-    name: str, module: nn.Module, x: Tensor, optimiser: torch.optim.Optimizer
+    name: str, module: nn.Module, x: Tensor, optimizer: torch.optim.Optimizer
 ) -> Contender:
-    """Forward, backward and the optimiser's update."""
+    """Forward, backward and the optimizer's update."""
     passes = forward_backward(name, module, x)
 
     def step() -> None:
         passes.step()
-        optimiser.step()
+        optimizer.step()
 
     return Contender(name, passes.prepare, step)
 

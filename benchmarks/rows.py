@@ -15,7 +15,7 @@ from benchmarks.record import FASTEST, Bar
 from wordwave import WaveEmbedding
 from wordwave import complex as cx
 from wordwave.layers import LSTM, Conv1d, Linear, MultiHeadAttention, Score
-from wordwave.training.optimisers import RowAdam
+from wordwave.training.optim import RowAdam
 
 N_HEADS, KERNEL_SIZE = 8, 3
 
@@ -92,9 +92,9 @@ def _training_rows(sizes: Sizes) -> Iterator[Row]:
     def build(law: str) -> list[Contender]:
         ids = sizes.ids(law)
 
-        def trained(name: str, optimiser: Callable[..., torch.optim.Optimizer]) -> Contender:
+        def trained(name: str, optimizer: Callable[..., torch.optim.Optimizer]) -> Contender:
             module = WaveEmbedding(sizes.V, sizes.D, sparse=name.startswith("sparse"))
-            return training_step(name, module, ids, optimiser(module.parameters()))
+            return training_step(name, module, ids, optimizer(module.parameters()))
 
         return [
             trained("sparse + RowAdam", RowAdam),

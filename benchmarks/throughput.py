@@ -26,22 +26,22 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wordwave.data.splits import Parts, load_parts
+from wordwave.data.splits import Splits, load_splits
 from wordwave.data.tables import Examples
 from wordwave.recipes import read_recipe
-from wordwave.tasks.classify import prepare
-from wordwave.tasks.config import DataSettings
+from wordwave.tasks.classification import prepare
+from wordwave.tasks.config import DataConfig
 from wordwave.training.loop import Training
 
 RECORDS = Path(__file__).parents[1] / "results" / "throughput.jsonl"
 Predict = Callable[[list[str]], list[str]]
-Train = Callable[[Parts], tuple[Predict, int, Callable[[], None]]]
+Train = Callable[[Splits], tuple[Predict, int, Callable[[], None]]]
 """Gives a predictor, how often it read the training texts, and a way to make it forget them."""
 
 
-def waves(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
+def waves(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
     recipe = read_recipe("fasttext")
-    config = replace(recipe, data=DataSettings(data="(in memory)"))
+    config = replace(recipe, data=DataConfig(data="(in memory)"))
     prepared = prepare(config, parts)
     training = Training(prepared.classifier.model, prepared.task, config.training)
     for _ in training.run():
@@ -50,7 +50,7 @@ def waves(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
     return classifier.predict, training.progress.epoch, classifier.forget
 
 
-def fasttext(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
+def fasttext(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
     import fasttext as library
 
     epochs = 25
@@ -71,7 +71,7 @@ def fasttext(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
     return predict, epochs, lambda: None
 
 
-def tfidf(parts: Parts) -> tuple[Predict, int, Callable[[], None]]:
+def tfidf(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -89,7 +89,7 @@ CONTENDERS: dict[str, Train] = {
 }
 
 
-def measured(name: str, train: Train, data: str, parts: Parts, fresh: list[str]) -> dict[str, Any]:
+def measured(name: str, train: Train, data: str, parts: Splits, fresh: list[str]) -> dict[str, Any]:
     """`fresh` are distinct texts; after a second reading, what can be remembered is."""
     start = time.process_time()
     predict, epochs, forget = train(parts)
@@ -130,7 +130,7 @@ def main() -> int:
     for column in ("data", "contender", "test accuracy", "trains", "predicts", "again"):
         table.add_column(column, justify="left" if column in ("data", "contender") else "right")
     for data in options.data:
-        parts = load_parts(data)
+        parts = load_splits(data)
         fresh = list(dict.fromkeys(_texts(parts)))
         for name, train in CONTENDERS.items():
             record = measured(name, train, data, parts, fresh)
@@ -149,7 +149,7 @@ def main() -> int:
     return 0
 
 
-def _texts(parts: Parts) -> list[str]:
+def _texts(parts: Splits) -> list[str]:
     held: list[Examples | None] = [parts.train, parts.dev, parts.test]
     return [text for part in held if part is not None for text in part.texts]
 

@@ -8,13 +8,13 @@ from functools import partial
 import torch
 
 from benchmarks.measure import Contender, Precision
-from wordwave.models.decode import Recomputed, beam_search
-from wordwave.models.translation import translation_model
-from wordwave.models.translation_config import TranslationModelConfig
-from wordwave.models.words import END, N_SPECIALS
-from wordwave.tasks.pair_task import PairTask, SentencePairs
-from wordwave.tasks.translate_config import TranslationTraining
-from wordwave.text.sentences import Sentences
+from wordwave.models.beam_search import Recomputed, beam_search
+from wordwave.models.config import TranslationModelConfig
+from wordwave.models.encoder_decoder import END, N_SPECIALS
+from wordwave.models.lstm_decoder import translation_model
+from wordwave.tasks.config import TranslationTrainingConfig
+from wordwave.tasks.translation import SentencePairs, TranslationTask
+from wordwave.text.batching import Sentences
 from wordwave.training.loop import Training
 from wordwave.training.task import Step
 
@@ -55,10 +55,10 @@ def pairs_like_multi30k(n: int = 2000) -> SentencePairs:
 def steps(name: str, config: TranslationModelConfig, precision: Precision) -> Contender:
     """Steps of the training loop on 1,024 words."""
     torch.manual_seed(0)
-    settings = TranslationTraining(judge_every=10**9, max_steps=10**9, precision=precision)
+    settings = TranslationTrainingConfig(eval_every=10**9, max_steps=10**9, precision=precision)
     pairs = pairs_like_multi30k()
     model = translation_model(config, N_PIECES)
-    reports = Training(model, PairTask(pairs, pairs, settings), settings).run()
+    reports = Training(model, TranslationTask(pairs, pairs, settings), settings).run()
     return Contender(name, lambda: None, partial(_one_step, reports), precision)
 
 

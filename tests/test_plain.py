@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wordwave.config_io import dump_yaml, from_dict, read_yaml, to_dict
 from wordwave.models.config import ModelConfig
-from wordwave.plain import dump_yaml, from_plain, read_yaml, to_plain
-from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
-from wordwave.training.settings import TrainingSettings
+from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
+from wordwave.training.config import TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class Large:
 
 
 def there_and_back(config, path):
-    path.write_text(dump_yaml(to_plain(config)), encoding="utf-8")
-    return from_plain(type(config), read_yaml(path))
+    path.write_text(dump_yaml(to_dict(config)), encoding="utf-8")
+    return from_dict(type(config), read_yaml(path))
 
 
 def test_every_config_comes_back_as_it_was(tmp_path):
-    config = ClassifyConfig(
-        DataSettings(data="ä: [x] #1.csv", dev="yes", text="null", label="1e3"),
-        TextSettings(vectors="~/a b.bin", max_vocabulary=10),
+    config = ClassificationConfig(
+        DataConfig(data="ä: [x] #1.csv", dev="yes", text="null", label="1e3"),
+        TextConfig(vectors="~/a b.bin", max_vocabulary=10),
         ModelConfig(widths=(2,), frequency_init="uniform", frequency_range=(0.5, 1)),
-        TrainingSettings(learning_rate=1e-5, penalty_start=1 / 3, row_sparse=False),
+        TrainingConfig(learning_rate=1e-5, penalty_start=1 / 3, row_sparse=False),
     )
     assert there_and_back(config, tmp_path / "a.yaml") == config
-    assert there_and_back(ClassifyConfig(), tmp_path / "b.yaml") == ClassifyConfig()
+    assert there_and_back(ClassificationConfig(), tmp_path / "b.yaml") == ClassificationConfig()
 
 
 finite = st.floats(allow_nan=False)
@@ -71,7 +71,7 @@ def test_any_values_come_back_as_they_were(tmp_path, config):
 def test_numbers_may_be_written_as_people_write_them(tmp_path, number):
     path = tmp_path / "a.yaml"
     path.write_text(f"name: x\nrate: {number}\nspan: [{number}, 1]")
-    config = from_plain(Small, read_yaml(path))
+    config = from_dict(Small, read_yaml(path))
     assert config.rate == float(number) and config.span == (float(number), 1)
 
 
@@ -100,19 +100,19 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path, number):
 )
 def test_a_wrong_value_is_named_with_its_place_and_rule(given, message):
     with pytest.raises(ValueError, match=message):
-        from_plain(Small, given if not given else {"name": "x"} | given, where="here")
+        from_dict(Small, given if not given else {"name": "x"} | given, where="here")
 
 
 def test_a_wrong_value_deep_inside_is_named_with_its_path():
     with pytest.raises(ValueError, match=r"^'a.yaml': small: size must be int, got 'x'$"):
-        from_plain(Large, {"small": {"name": "x", "size": "x"}}, where="'a.yaml'")
+        from_dict(Large, {"small": {"name": "x", "size": "x"}}, where="'a.yaml'")
     with pytest.raises(ValueError, match=r"^'a.yaml': small must hold names and values, got 3$"):
-        from_plain(Large, {"small": 3}, where="'a.yaml'")
+        from_dict(Large, {"small": 3}, where="'a.yaml'")
 
 
 def test_what_a_config_itself_refuses_is_named_with_its_path():
     with pytest.raises(ValueError, match=r"^c: training: epochs must be at least 1, got 0$"):
-        from_plain(ClassifyConfig, {"training": {"epochs": 0}}, where="c")
+        from_dict(ClassificationConfig, {"training": {"epochs": 0}}, where="c")
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,11 @@ def test_a_file_that_is_no_config_is_named(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("part", [DataSettings, TextSettings, ModelConfig, TrainingSettings])
+@pytest.mark.parametrize("part", [DataConfig, TextConfig, ModelConfig, TrainingConfig])
 def test_no_two_parts_of_a_config_share_a_name(part):
     """Flags leave the name of the part out."""
-    others = [hint for name, hint in get_type_hints(ClassifyConfig).items() if hint is not part]
+    others = [
+        hint for name, hint in get_type_hints(ClassificationConfig).items() if hint is not part
+    ]
     taken = {field.name for other in others for field in fields(other)}
     assert not taken & {field.name for field in fields(part)} and not get_args(part)

@@ -19,16 +19,14 @@ from sklearn.utils import estimator_checks as checks
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from wordwave.data.splits import Parts, cut_dev
+from wordwave.data.splits import Splits, cut_dev
 from wordwave.data.tables import Examples
 from wordwave.models.config import ModelConfig
-from wordwave.sklearn import WaveClassifier
-from wordwave.sklearn.estimator import OTHER_NAMES
-from wordwave.sklearn.saved import OWN_PARAMETERS
-from wordwave.tasks.classify import prepare
-from wordwave.tasks.config import ClassifyConfig, TextSettings
-from wordwave.tasks.prepared import train
-from wordwave.training.settings import TrainingSettings
+from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
+from wordwave.tasks.classification import prepare
+from wordwave.tasks.config import ClassificationConfig, TextConfig
+from wordwave.tasks.run import train
+from wordwave.training.config import TrainingConfig
 
 SMALL = {"dim": 8, "hidden_dim": 0, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
 SMALL |= {"dropout": 0.1, "word_dropout": 0.0}  # too few numbers to drop half of them
@@ -149,7 +147,7 @@ def test_same_random_state_same_model_and_nothing_global_is_changed(fitted):
 def test_threads_and_random_state_are_put_back_after_an_error():
     before, n_threads = torch.get_rng_state(), torch.get_num_threads()
     with pytest.raises(ValueError, match="learning_rate"):
-        WaveClassifier(**SMALL | {"learning_rate": 1e30, "clip": 1e30}, n_threads=2).fit(
+        WaveClassifier(**SMALL | {"learning_rate": 1e30, "max_grad_norm": 1e30}, n_threads=2).fit(
             TEXTS, PRAISE
         )
     assert torch.get_num_threads() == n_threads and torch.equal(before, torch.get_rng_state())
@@ -176,7 +174,7 @@ def test_parameters_are_all_settings_and_have_their_defaults():
     parameters = inspect.signature(WaveClassifier).parameters
     settings = {
         OTHER_NAMES.get(field.name, field.name): field.default
-        for kind in (ModelConfig, TextSettings, TrainingSettings)
+        for kind in (ModelConfig, TextConfig, TrainingConfig)
         for field in fields(kind)
     }
     assert set(parameters) == {*settings, *OWN_PARAMETERS}
@@ -296,7 +294,7 @@ def test_predict_looks_at_its_input_too(fitted, X):
 
 
 def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
-    model = clone(fitted).set_params(widths=(2, 3), dev_share=0.2, tokeniser="bpe", bpe_size=300)
+    model = clone(fitted).set_params(widths=(2, 3), dev_share=0.2, tokenizer="bpe", bpe_size=300)
     model.fit(TEXTS, PRAISE).save(tmp_path / "model")
     for again in (WaveClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         assert again.get_params() == model.get_params()
@@ -306,11 +304,11 @@ def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
 
 
 def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
-    config = ClassifyConfig(
-        model=ModelConfig(dim=8, hidden_dim=8, damping=True), training=TrainingSettings(epochs=2)
+    config = ClassificationConfig(
+        model=ModelConfig(dim=8, hidden_dim=8, damping=True), training=TrainingConfig(epochs=2)
     )
     examples = Examples(TEXTS, [f"praise {i}" for i in PRAISE])
-    prepared = prepare(config, Parts(*cut_dev(examples), None))
+    prepared = prepare(config, Splits(*cut_dev(examples), None))
     train(prepared, tmp_path)
     model = WaveClassifier.load(tmp_path)
     assert model.predict(TEXTS).tolist() == prepared.classifier.predict(TEXTS)

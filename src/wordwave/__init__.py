@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from wordwave.embedding import EMBEDDINGS as EMBEDDINGS
     from wordwave.embedding import WaveEmbedding as WaveEmbedding
     from wordwave.embedding import build_embedding as build_embedding
-    from wordwave.embedding.vectors import Vectors as Vectors
-    from wordwave.embedding.vectors import read_vectors as read_vectors
+    from wordwave.embedding.pretrained import Vectors as Vectors
+    from wordwave.embedding.pretrained import read_vectors as read_vectors
     from wordwave.sklearn import WaveClassifier as WaveClassifier
     from wordwave.tasks.classifier import TextClassifier as TextClassifier
 
@@ -27,8 +27,8 @@ _HOMES = {
     "EMBEDDINGS": "wordwave.embedding",
     "WaveEmbedding": "wordwave.embedding",
     "build_embedding": "wordwave.embedding",
-    "Vectors": "wordwave.embedding.vectors",
-    "read_vectors": "wordwave.embedding.vectors",
+    "Vectors": "wordwave.embedding.pretrained",
+    "read_vectors": "wordwave.embedding.pretrained",
     "WaveClassifier": "wordwave.sklearn",
     "TextClassifier": "wordwave.tasks.classifier",
 }

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wordwave.errors import WordwaveError
+
 TURN = 2 * math.pi
 """Radians in one full turn."""
 
@@ -24,7 +26,7 @@ def join(real: Tensor, imag: Tensor) -> Tensor:
     Shape: two (..., D) -> (..., 2·D)
     """
     if real.shape != imag.shape:
-        raise ValueError(
+        raise WordwaveError(
             "real and imag must have the same shape, "
             f"got {tuple(real.shape)} and {tuple(imag.shape)}"
         )
@@ -44,34 +46,28 @@ def split(z: Tensor) -> tuple[Tensor, Tensor]:
 def width(z: Tensor) -> int:
     """The number D of complex components of a tensor (..., 2·D)."""
     if z.dim() == 0 or z.shape[-1] % 2:
-        raise ValueError(
+        raise WordwaveError(
             "a complex tensor is [real | imag] and needs an even last dimension, "
             f"got shape {tuple(z.shape)}"
         )
     return z.shape[-1] // 2
 
 
-def check_tensor(name: str, x: object) -> None:
-    """Refuse what is no tensor."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
-
-
 def check_real(name: str, x: Tensor) -> None:
     """Refuse numbers that no layer computes with: whole ones, and torch's own complex ones."""
     if x.is_complex():
-        raise ValueError(
+        raise WordwaveError(
             f"{name} must be of a real dtype in [real | imag] layout, got {x.dtype}; "
             "wordwave.complex.from_complex converts"
         )
     if not x.is_floating_point():
-        raise ValueError(f"{name} must be of a floating-point dtype, got {x.dtype}")
+        raise WordwaveError(f"{name} must be of a floating-point dtype, got {x.dtype}")
 
 
 def parameter_dtype(dtype: torch.dtype | None) -> torch.dtype:
     """What parameters are stored as, by default torch's default dtype."""
     if dtype is not None and not dtype.is_floating_point:
-        raise ValueError(f"dtype must be a real floating-point one, got {dtype}")
+        raise WordwaveError(f"dtype must be a real floating-point one, got {dtype}")
     return dtype or torch.get_default_dtype()
 
 
@@ -204,5 +200,5 @@ def to_complex(z: Tensor) -> Tensor:
 def from_complex(z: Tensor) -> Tensor:
     """From torch's own complex dtype. Shape: (..., D) complex -> (..., 2·D) real"""
     if not z.is_complex():
-        raise ValueError(f"z must be of a complex dtype, got {z.dtype}")
+        raise WordwaveError(f"z must be of a complex dtype, got {z.dtype}")
     return join(z.real, z.imag)

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from wordwave.errors import WordwaveError
+
 _UMASK = os.umask(0)
 os.umask(_UMASK)  # it can only be read by setting it, for all threads: once is enough
 # Writers made in Rust tell of a full disk in words alone.
@@ -64,14 +66,14 @@ def read_text(path: Path, *, most: int) -> str:
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise ValueError(f"'{path}' has more than the {most:,} bytes that are read")
+        raise WordwaveError(f"'{path}' has more than the {most:,} bytes that are read")
     return content.decode("utf-8")
 
 
 def check_regular(path: Path) -> None:
     """Refuse a folder, and a pipe or device, which might never end."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"'{path}' is not a regular file")
+        raise WordwaveError(f"'{path}' is not a regular file")
 
 
 def check_inside(folder: Path, names: Iterable[str]) -> None:
@@ -81,7 +83,7 @@ def check_inside(folder: Path, names: Iterable[str]) -> None:
         if path.exists() and not path.is_dir():
             check_regular(path)
         if path.is_symlink() and folder.resolve() not in _resolved(path).parents:
-            raise ValueError(
+            raise WordwaveError(
                 f"'{path}' is a link to another folder, where nothing is written: replace it by "
                 "what it leads to"
             )

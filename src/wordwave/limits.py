@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from wordwave.errors import WordwaveError
+
 Limit = tuple[float, float]
 """The lowest and the highest value, both allowed."""
 
@@ -37,9 +39,9 @@ def check_limit(name: str, value: float, limit: Limit) -> None:
     """Refuse a value outside a limit, by the name that the user knows it by."""
     low, high = limit
     if not value >= low:
-        raise ValueError(f"{name} must be at least {low}, got {value}")
+        raise WordwaveError(f"{name} must be at least {low}, got {value}")
     if value > high:
-        raise ValueError(f"{name} must be at most {high:.15g}, got {value}")
+        raise WordwaveError(f"{name} must be at most {high:.15g}, got {value}")
 
 
 def check_fractions(settings: object, *names: str) -> None:
@@ -47,4 +49,4 @@ def check_fractions(settings: object, *names: str) -> None:
     for name in names:
         value = getattr(settings, name)
         if not 0 <= value < 1:
-            raise ValueError(f"{name} must be in [0, 1), got {value}")
+            raise WordwaveError(f"{name} must be in [0, 1), got {value}")

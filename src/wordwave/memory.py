@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+import torch
+from torch import nn
+
+from wordwave.errors import WordwaveError
 
 _CGROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -20,7 +26,7 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
     """Refuse, before it is made, what does not fit: the numbers, and what makes them smaller."""
     there = available_memory()
     if there is not None and needed > there:
-        raise ValueError(
+        raise WordwaveError(
             f"{what} would need about {_spelled(needed)} of memory, and {_spelled(there)} are "
             f"available: {remedy}"
         )
@@ -74,3 +80,36 @@ def _of_process() -> int | None:
 
 def _spelled(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+
+
+BYTES_PER_CONFUSION = 32
+"""A matrix of classes, the same as lists, and once more to be written."""
+BYTES_PER_LOGIT = 16
+"""Of a batch: logits, their probabilities and gradients, in float32."""
+
+
+def check_training_fits(
+    build: Callable[[], nn.Module], remedy: str, *, row_sparse: bool, besides: int = 0
+) -> None:
+    """Refuse a model that cannot be trained here, with what it would need.
+
+    Args:
+        build: makes the model; called where tensors have shapes and no memory.
+        remedy: what makes it smaller.
+        row_sparse: the tables of the embedding have no dense gradients.
+        besides: bytes that are needed besides the model.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        model = build()
+    needed = besides
+    for name, weight in model.named_parameters():
+        copies = 4  # itself, two moments of the optimizer and the best so far
+        if not (row_sparse and name.startswith("embedding.")):
+            copies += 1  # its gradient
+        needed += copies * weight.numel() * weight.element_size()
+    check_memory(needed, "training this model", remedy)
+
+
+def confusion_bytes(n_classes: int) -> int:
+    """Of the table of who is taken for whom."""
+    return BYTES_PER_CONFUSION * n_classes**2

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from wordwave.errors import WordwaveError
 from wordwave.files import check_regular, write_whole
 
 _DTYPES = {
@@ -56,10 +57,10 @@ class TensorFile:
                     part = file.get_slice(name)
                     kind = _DTYPES.get(part.get_dtype())
                     if kind is None:
-                        raise ValueError(f"{_named(name)} has the dtype {part.get_dtype()}")
+                        raise WordwaveError(f"{_named(name)} has the dtype {part.get_dtype()}")
                     self.outlines[name] = torch.empty(part.get_shape(), dtype=kind, device="meta")
         except (SafetensorError, RuntimeError, OverflowError, TypeError) as problem:
-            raise ValueError(_first_line(problem)) from None
+            raise WordwaveError(_first_line(problem)) from None
 
     def load(self) -> dict[str, Tensor]:
         """All tensors."""
@@ -67,7 +68,7 @@ class TensorFile:
             with safe_open(self.path, framework="pt") as file:
                 found = {name: file.get_tensor(name) for name in self.outlines}
         except (SafetensorError, RuntimeError) as problem:
-            raise ValueError(_first_line(problem)) from None
+            raise WordwaveError(_first_line(problem)) from None
         check_finite(found)
         return found
 
@@ -75,18 +76,18 @@ class TensorFile:
 def check_like(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
     """Refuse tensors that have not the names, shapes and dtypes of others."""
     for name in wanted.keys() - found.keys():
-        raise ValueError(f"{_named(name)} is missing")
+        raise WordwaveError(f"{_named(name)} is missing")
     for name in found.keys() - wanted.keys():
-        raise ValueError(f"{_named(name)} is not expected")
+        raise WordwaveError(f"{_named(name)} is not expected")
     for name, tensor in wanted.items():
         got = found[name]
         if got.shape != tensor.shape:
-            raise ValueError(
+            raise WordwaveError(
                 f"size mismatch for {_named(name)}: expected {tuple(tensor.shape)}, "
                 f"got {tuple(got.shape)}"
             )
         if got.dtype != tensor.dtype:
-            raise ValueError(
+            raise WordwaveError(
                 f"dtype mismatch for {_named(name)}: expected {tensor.dtype}, got {got.dtype}"
             )
 
@@ -96,7 +97,7 @@ def check_finite(tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         # A sum that is finite is of finite numbers, and takes less time and no memory.
         if tensor.is_floating_point() and not (tensor.sum().isfinite() or tensor.isfinite().all()):
-            raise ValueError(f"{_named(name)} holds NaN or an infinity")
+            raise WordwaveError(f"{_named(name)} holds NaN or an infinity")
 
 
 def _named(name: str) -> str:

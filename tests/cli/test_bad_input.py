@@ -15,7 +15,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from wordwave.training.journal import Journal, read_journal
+from wordwave.training.run import MetricsLog, read_metrics
 
 MILLION = 1_000_000
 
@@ -100,7 +100,7 @@ def test_a_table_that_cannot_be_learnt_from_is_refused(refused, tmp_path, name, 
         ("--n-filters 0 --encoder cnn", ["n_filters must be at least 1, got 0"]),
         ("--n-layers 0 --encoder transformer", ["n_layers must be at least 1, got 0"]),
         ("--max-length 0", ["max_length must be at least 1, got 0"]),
-        ("--bpe-size 10 --tokeniser bpe", ["bpe_size must be at least 256, got 10"]),
+        ("--bpe-size 10 --tokenizer bpe", ["bpe_size must be at least 256, got 10"]),
         ("--min-count 0", ["min_count must be at least 1, got 0"]),
         ("--max-vocabulary 0", ["max_vocabulary must be at least 1, got 0"]),
         ("--random-positions 3", ["random_positions must be 0 or at least 5", "got 3"]),
@@ -265,7 +265,7 @@ def told_of(path, **changes):
         ("config.yaml", replaced("dim: 16", "dim: -4"), "model: dim must be at least 1, got -4"),
         ("config.yaml", with_text("task: [classify"), "is not a YAML file"),
         ("config.yaml", os.remove, "is not a run folder: it has no config.yaml"),
-        ("config.yaml", replaced("tokeniser: plain", "tokeniser: bpe"), "tokenizer.json"),
+        ("config.yaml", replaced("tokenizer: plain", "tokenizer: bpe"), "tokenizer.json"),
         ("vocab.json", halved, "is not a vocabulary"),
         ("vocab.json", with_text("[]"), "is not a vocabulary"),
         ("vocab.json", lambda p: told_of(p, labels=None), "labels must be a list of str"),
@@ -403,14 +403,14 @@ def test_a_disk_too_full_for_the_weights_is_named_and_with_room_they_are_the_sam
 
 
 def test_a_disk_too_full_for_the_journal_is_named_and_with_room_it_goes_on(tmp_path):
-    journal = Journal(tmp_path)
+    journal = MetricsLog(tmp_path)
     with disk_of(20), pytest.raises(OSError, match=r"metrics.jsonl' cannot be written: File too"):
         journal.write(1, loss=0.5)
     journal.close()
-    again = Journal(tmp_path)
+    again = MetricsLog(tmp_path)
     again.write(1, loss=0.5)
     again.close()
-    assert read_journal(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 0.5}]
+    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 0.5}]
 
 
 @pytest.mark.parametrize("change", [halved, other_tensors, with_text("no tensors"), with_text("")])
@@ -445,7 +445,7 @@ def test_a_broken_result_is_named(cli, trained, tmp_path):
     [
         (["--vectors", "/no/such/glove.txt"], ["vectors must be a file", "glove.txt"]),
         (["--freeze-vectors"], ["freeze_vectors needs vectors"]),
-        (["--tokeniser", "bpe", "--max-vocabulary", "9"], ["does not go with 'bpe'"]),
+        (["--tokenizer", "bpe", "--max-vocabulary", "9"], ["does not go with 'bpe'"]),
         (["--encoder", "lstm", "--state-dim", "0"], ["state_dim must be at least 1, got 0"]),
         (["--dim", "4000000000000"], ["dim must be at most 100000, got 4000000000000"]),
         (["--hidden-dim", str(10**23)], ["hidden_dim must be at most 100000, got 1000"]),

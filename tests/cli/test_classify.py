@@ -237,7 +237,7 @@ def test_the_same_examples_give_the_same_weights_from_any_file(cli, trained, tmp
 
 
 def test_a_run_with_pieces_of_words_is_saved_and_loaded(cli, trained, tmp_path):
-    train(cli, trained.table, tmp_path / "run", "--tokeniser", "bpe", "--bpe-size", "300")
+    train(cli, trained.table, tmp_path / "run", "--tokenizer", "bpe", "--bpe-size", "300")
     assert (tmp_path / "run" / "tokenizer.json").exists()
     shown = cli.call("evaluate", tmp_path / "run")
     assert shown.code == 0 and "accuracy 1.0000" in shown.out

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.data.home import data_home
+from wordwave.data.registry import data_home
 
 WORDWAVE = str(Path(sys.executable).with_name("wordwave"))
 

@@ -12,9 +12,9 @@ from wordwave.cli.explain import explain
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassifyConfig
-from wordwave.text.encode import TextEncoder
-from wordwave.text.tokenise import build_tokeniser
+from wordwave.tasks.config import ClassificationConfig
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.tokenizers import build_tokenizer
 from wordwave.text.vocabulary import Vocabulary
 
 TEXT = "not good but [b] bad $"
@@ -29,9 +29,9 @@ def runs(tmp_path_factory):
     for embedding in ("complex-order", "none"):
         config = ModelConfig(embedding=embedding, dim=8, hidden_dim=8, max_length=60)
         model = Classifier(config, len(vocabulary), 2)
-        encoder = TextEncoder(build_tokeniser("plain"), vocabulary, max_length=config.max_length)
+        encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=config.max_length)
         folders[embedding] = tmp_path_factory.mktemp(embedding)
-        settings = ClassifyConfig(model=config)
+        settings = ClassificationConfig(model=config)
         TextClassifier(model, encoder, ["p$o$s", "neg"], settings).save(folders[embedding])
     return folders
 

@@ -6,9 +6,9 @@ from wordwave.cli.export import export
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassifyConfig
-from wordwave.text.encode import TextEncoder
-from wordwave.text.tokenise import build_tokeniser
+from wordwave.tasks.config import ClassificationConfig
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.tokenizers import build_tokenizer
 from wordwave.text.vocabulary import Vocabulary
 
 
@@ -18,8 +18,10 @@ def folder(tmp_path):
     vocabulary = Vocabulary.build([["not", "good", "but", "bad"]])
     config = ModelConfig(embedding="none", dim=4, hidden_dim=4, max_length=10)
     model = Classifier(config, len(vocabulary), 2)
-    encoder = TextEncoder(build_tokeniser("plain"), vocabulary, max_length=10)
-    TextClassifier(model, encoder, ["pos", "neg"], ClassifyConfig(model=config)).save(tmp_path)
+    encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=10)
+    TextClassifier(model, encoder, ["pos", "neg"], ClassificationConfig(model=config)).save(
+        tmp_path
+    )
     return tmp_path
 
 

@@ -11,29 +11,42 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from wordwave.data.corpora import load_text
-from wordwave.tasks import classify, language_model, translate
+from wordwave.tasks import (
+    classification as classify,
+)
+from wordwave.tasks import (
+    language_modelling as language_model,
+)
+from wordwave.tasks import (
+    translation as translate,
+)
+from wordwave.tasks.classification import load_examples
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassifyConfig, DataSettings
-from wordwave.tasks.examples import load_examples
-from wordwave.tasks.lm_config import LmConfig, LmDataSettings
+from wordwave.tasks.config import (
+    ClassificationConfig,
+    DataConfig,
+    LanguageModelConfig,
+    LanguageModelDataConfig,
+    ParallelDataConfig,
+    TranslationConfig,
+    load_pairs,
+)
+from wordwave.tasks.language_model import LanguageModel
 from wordwave.tasks.made_here import is_made_here
-from wordwave.tasks.prepared import train
-from wordwave.tasks.run_folder import read_config
-from wordwave.tasks.translate_config import ParallelSettings, TranslateConfig, load_pairs
+from wordwave.tasks.run import read_config, train
 from wordwave.tasks.translator import Translator
-from wordwave.tasks.writer import Writer
 from wordwave.training.task import Epoch, Step
 
 WORDS = ("ab", "cd", "ef", "gh")
 QUICK = {
     "classify": "--dim 4 --hidden-dim 4 --epochs 3 --batch-size 64",
     "translate": "--dim 4 --encoder-layers 1 --decoder-layers 1 --n-heads 2 --feed-forward-dim 4 "
-    "--bpe-size 264 --max-steps 6 --judge-every 2 --batch-size 200 --judge-bleu 0 --lower-case",
+    "--bpe-size 264 --max-steps 6 --eval-every 2 --batch-size 200 --eval-bleu 0 --lower-case",
     "lm": "--dim 4 --n-heads 2 --n-layers 1 --feed-forward-dim 4 --segment-length 16 "
-    "--memory-length 16 --evaluation-memory 16 --batch-size 4 --max-steps 6 --judge-every 2",
+    "--memory-length 16 --eval-memory-length 16 --batch-size 4 --max-steps 6 --eval-every 2",
 }
 MODULES = {"classify": classify, "translate": translate, "lm": language_model}
-TRAINED = {"classify": TextClassifier, "translate": Translator, "lm": Writer}
+TRAINED = {"classify": TextClassifier, "translate": Translator, "lm": LanguageModel}
 VERBS = {
     "classify": ("predict", "evaluate", "explain", "export"),
     "translate": ("translate", "evaluate"),
@@ -319,19 +332,19 @@ def test_a_config_file_is_read_as_carefully_as_that_of_a_run(cli, tmp_path, cont
 STATES = [
     (truncated, ""),
     (a_folder, "is not a regular file"),
-    (like(lambda t: t.view(-1)[:1], "optimiser."), "size mismatch for the tensor 'optimiser."),
-    (like(lambda t: torch.cat([t, t[:1]]), "optimiser."), "size mismatch for the tensor 'optimi"),
-    (like(lambda t: t.double(), "optimiser."), "dtype mismatch for the tensor 'optimiser."),
+    (like(lambda t: t.view(-1)[:1], "optimizer."), "size mismatch for the tensor 'optimizer."),
+    (like(lambda t: torch.cat([t, t[:1]]), "optimizer."), "size mismatch for the tensor 'optimi"),
+    (like(lambda t: t.double(), "optimizer."), "dtype mismatch for the tensor 'optimizer."),
     (like(lambda t: t.t() if t.dim() == 2 else t[:0], "model."), "size mismatch for the tensor"),
     (like(lambda t: t[:0], "best."), "size mismatch for the tensor 'best."),
     (filled(torch.nan, "model."), "holds NaN or an infinity"),
     (filled(torch.inf, "best."), "the tensor 'best."),
-    (filled(torch.nan, "optimiser."), "the tensor 'optimiser."),
+    (filled(torch.nan, "optimizer."), "the tensor 'optimizer."),
     (tensors(lambda f: {k: -1 - v if "sq" in k else v for k, v in f.items()}), "a number below 0"),
     (tensors(lambda f: {k: v for k, v in f.items() if k != first(f, "best.")}), "is missing"),
     (tensors(lambda f: {k: v for k, v in f.items() if k != first(f, "optim")}), "is missing"),
     (tensors(lambda f: {k: v for k, v in f.items() if k[:5] != "model"}), "is missing"),
-    (tensors(lambda f: f.update({"optimiser.step.x": torch.zeros(())})), "is not expected"),
+    (tensors(lambda f: f.update({"optimizer.step.x": torch.zeros(())})), "is not expected"),
     (tensors(lambda f: f.update({"": torch.zeros(1)})), "the tensor '' is not expected"),
     (tensors(lambda f: f.update({"task.0.x": torch.zeros(1)})), ""),
     (progress(batch=-1), "batch must be at least 0"),
@@ -341,7 +354,7 @@ STATES = [
     (progress(step=10**9), "step must be at most"),
     (progress(step=True), "step must be int, got True"),
     (progress(epoch=10**6), "epoch must be at most step"),
-    (progress(since_judged=10**6), "since_judged must be at most step"),
+    (progress(since_eval=10**6), "since_eval must be at most step"),
     (progress(loss=None), "loss must be float"),
     (progress(loss=float("nan")), "loss must be float, got nan"),
     (progress(loss=float("inf")), "loss must be finite"),
@@ -490,7 +503,7 @@ def test_evaluate_follows_the_config_of_runs_made_here_and_of_others_if_asked(cl
     mine = cli.call("evaluate", run)
     assert mine.code == 0, mine.err
     names = read_config(run, task, type(TRAINED[task].load(run).config)).data.files
-    assert mine.out.startswith(f"Reading {', '.join(names)}, which '{run / 'config.yaml'}' names.")
+    assert mine.out.startswith(f"XLState {', '.join(names)}, which '{run / 'config.yaml'}' names.")
     (run / "made-here").write_text("0" * 64)
     cli.refusal(cli.call("evaluate", run), "was not trained here", names[0], "--trust-data")
     (run / "made-here").unlink()
@@ -523,11 +536,11 @@ def test_a_training_needs_no_place_for_a_key(cli, runs, tmp_path, monkeypatch):
 
 
 def test_data_sets_by_name_are_no_files():
-    assert DataSettings(data="trec").files == () == LmDataSettings(data="text8").files
-    assert LmConfig().data.files == () == TranslateConfig().data.files
-    assert ParallelSettings(source="a", target="b").files == ("a", "b")
-    assert DataSettings(data="a.csv", test="b.csv").files == ("a.csv", "b.csv")
-    assert ClassifyConfig(DataSettings("hf:x")).data.files == ("hf:x",)
+    assert DataConfig(data="trec").files == () == LanguageModelDataConfig(data="text8").files
+    assert LanguageModelConfig().data.files == () == TranslationConfig().data.files
+    assert ParallelDataConfig(source="a", target="b").files == ("a", "b")
+    assert DataConfig(data="a.csv", test="b.csv").files == ("a.csv", "b.csv")
+    assert ClassificationConfig(DataConfig("hf:x")).data.files == ("hf:x",)
 
 
 # What a training leaves.

@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from wordwave.cli.console import Console
-from wordwave.cli.evaluate_lm import evaluate_lm
-from wordwave.cli.train_lm import show_result
+from wordwave.cli.evaluate import evaluate_lm
+from wordwave.cli.train import _show_lm as show_result
 from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.recipes import FOLDER, read_recipe
-from wordwave.tasks.lm_config import LmConfig
+from wordwave.tasks.config import LanguageModelConfig
 
 TINY = ("--dim", "8", "--n-heads", "2", "--n-layers", "2", "--feed-forward-dim", "16")
-TINY += ("--segment-length", "16", "--memory-length", "16", "--evaluation-memory", "20")
-TINY += ("--batch-size", "4", "--max-steps", "40", "--judge-every", "20", "--learning-rate", "0.01")
+TINY += ("--segment-length", "16", "--memory-length", "16", "--eval-memory-length", "20")
+TINY += ("--batch-size", "4", "--max-steps", "40", "--eval-every", "20", "--learning-rate", "0.01")
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_bad_runs_and_choices_are_one_line(cli, run, trained, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in FOLDER.glob("lm-*.yaml")))
 def test_every_recipe_is_a_config_of_the_size_it_says(name):
-    config = read_recipe(name, LmConfig)
+    config = read_recipe(name, LanguageModelConfig)
     letters = torch.ones(28, dtype=torch.bool)
     n = count_parameters(TransformerXL(config.model, 28, letters))
     told = (FOLDER / f"{name}.yaml").read_text()

@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+
 from tests.fuzz.base import COMPARE, PROBE, SEARCH, make
 from tests.fuzz.mutate import BOMB
-
 from wordwave import WaveEmbedding, layers, read_vectors
 
 TEXT = "good w1"
@@ -108,14 +108,14 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     "change",
     [
-        tensor("optimiser.exp_avg.", lambda old: old.flatten()[:1].clone()),
-        tensor("optimiser.exp_avg.", lambda old: torch.cat([old.flatten(), old.flatten()[:1]])),
-        tensor("optimiser.exp_avg.", lambda old: old.half()),
-        tensor("optimiser.exp_avg_sq.", lambda old: None),
-        tensor("optimiser.exp_avg_sq.", one_is(NAN)),
-        tensor("optimiser.step.", lambda old: torch.zeros(1000)),
-        tensor("optimiser.step.", lambda old: None),
-        tensor("optimiser.", lambda old: torch.tensor(1.0)),
+        tensor("optimizer.exp_avg.", lambda old: old.flatten()[:1].clone()),
+        tensor("optimizer.exp_avg.", lambda old: torch.cat([old.flatten(), old.flatten()[:1]])),
+        tensor("optimizer.exp_avg.", lambda old: old.half()),
+        tensor("optimizer.exp_avg_sq.", lambda old: None),
+        tensor("optimizer.exp_avg_sq.", one_is(NAN)),
+        tensor("optimizer.step.", lambda old: torch.zeros(1000)),
+        tensor("optimizer.step.", lambda old: None),
+        tensor("optimizer.", lambda old: torch.tensor(1.0)),
         tensor("best.", one_is(NAN)),
         tensor("best.", lambda old: None),
         tensor("best.", lambda old: old[None].clone()),
@@ -130,7 +130,7 @@ NAN, INF = float("nan"), float("inf")
         progress(seconds=["0.1"]),
         progress(loss={}),
         progress(since_best="1"),
-        progress(since_judged=None),
+        progress(since_eval=None),
     ],
 )
 def test_a_state_that_is_not_of_this_training(cli, base, place, run, change):
@@ -145,8 +145,8 @@ def test_a_state_that_is_not_of_this_training(cli, base, place, run, change):
     [
         ("lm", "lm", "task.", lambda old: old.flatten()),
         ("translator", "translate", "task.0.", lambda old: old[None].clone()),
-        ("fasttext", "classify", "optimiser.square.", lambda old: old.flatten()[:-1].clone()),
-        ("fasttext", "classify", "optimiser.mean.", lambda old: old.flatten()[:0].clone()),
+        ("fasttext", "classify", "optimizer.square.", lambda old: old.flatten()[:-1].clone()),
+        ("fasttext", "classify", "optimizer.mean.", lambda old: old.flatten()[:0].clone()),
     ],
 )
 def test_a_state_of_what_only_some_trainings_keep(cli, base, place, run, task, start, change):
@@ -267,7 +267,7 @@ TRAIN = ["train", "classify", "--data", "table.csv", "--epochs", "1"]
 @pytest.mark.parametrize(
     "words",
     [
-        [*TRAIN, "--tokeniser", "bpe", "--bpe-size", str(2**31 - 1)],
+        [*TRAIN, "--tokenizer", "bpe", "--bpe-size", str(2**31 - 1)],
         [*TRAIN, "--threads", str(2**31 - 1)],
         [*TRAIN, "--threads", "100000"],
         ["generate", "run", "--length", str(2**32)],

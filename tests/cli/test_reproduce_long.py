@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from experiments import table5
+from experiments.table5 import CHOICES
 from wordwave.cli import main
-from wordwave.experiments.long import table5
-from wordwave.experiments.long.table5_choices import CHOICES
 
 
 @pytest.fixture
@@ -25,17 +25,17 @@ def run(monkeypatch, capsys):
 
 SMALL = {
     "dim": 8, "n_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward_dim": 8,
-    "bpe_size": 300, "words": "spaced", "max_length": 20, "batch_size": 100, "accumulate": 1,
-    "judge_every": 1, "judge_bleu": 2, "max_steps": 2,
+    "bpe_size": 300, "words": "spaced", "max_length": 20, "batch_size": 100, "grad_accumulation": 1,
+    "eval_every": 1, "eval_bleu": 2, "max_steps": 2,
 }  # fmt: skip
 
 
 def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
-    from wordwave.data.parallel_text import Pairs, ParallelParts
-    from wordwave.tasks import translate_config
+    from wordwave.data.parallel import ParallelSentences, ParallelSplits
+    from wordwave.tasks import config as translate_config
 
     texts = [f"{'ab' * (i % 3 + 1)} cd {i % 7}" for i in range(20)]
-    parts = ParallelParts(*[Pairs(texts, texts)] * 3)
+    parts = ParallelSplits(*[ParallelSentences(texts, texts)] * 3)
     monkeypatch.setattr(translate_config, "load_named", lambda *_: parts)
     monkeypatch.setattr(table5, "CPU", SMALL)
     words = ["reproduce", "table5", "--rows", "aed", "complex-order", "--jobs", "1"]
@@ -70,7 +70,8 @@ def test_table5_estimates_trains_goes_on_and_shows(run, monkeypatch, tmp_path):
 def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
     from dataclasses import replace
 
-    from wordwave.experiments.long import table6, table6_choices
+    from experiments import table6
+    from experiments import table6 as table6_choices
 
     path = tmp_path / "text.txt"
     path.write_text("the quick brown fox jumps over the lazy dog. " * 60)
@@ -80,9 +81,9 @@ def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
         return {
             row: replace(
                 config,
-                data=replace(config.data, judge_on=50, score_on=50),
+                data=replace(config.data, eval_chars=50, test_chars=50),
                 model=replace(config.model, dim=8, n_layers=1, feed_forward_dim=8, n_heads=2),
-                training=replace(config.training, batch_size=2, judge_every=1),
+                training=replace(config.training, batch_size=2, eval_every=1),
             )
             for row, config in recipes.items()
         }
@@ -112,9 +113,8 @@ def test_table6_trains_and_shows(run, tmp_path, monkeypatch):
 def test_every_row_of_table6_has_as_many_choices():
     from pathlib import Path
 
-    from wordwave.experiments.long.choices import first_of
-    from wordwave.experiments.long.table6 import ROWS
-    from wordwave.experiments.long.table6_choices import CHOICES, FIRST, SIZES, Table6Choices
+    from experiments.long_table import first_of
+    from experiments.table6 import CHOICES, FIRST, ROWS, SIZES, Table6Choices
 
     configs = Table6Choices(Path("unused"), seeds=1).configs()
     rows = [first_of(row) for row in configs]

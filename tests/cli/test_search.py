@@ -13,8 +13,8 @@ import pytest
 
 from wordwave.cli.search import load_without_test, search
 from wordwave.cli.train import classify
-from wordwave.plain import from_plain, read_yaml
-from wordwave.tasks.config import ClassifyConfig, DataSettings
+from wordwave.config_io import from_dict, read_yaml
+from wordwave.tasks.config import ClassificationConfig, DataConfig
 
 pytest.importorskip("optuna")
 
@@ -47,7 +47,7 @@ def test_search_writes_a_config_that_trains_to_the_same_accuracy(table, tmp_path
         rows = list(csv.DictReader(file))
     assert [row["trial"] for row in rows] == ["1", "2", "3"]
     assert {"batch_size", "learning_rate", "weight_decay", "hidden_dim"} <= rows[0].keys()
-    best = from_plain(ClassifyConfig, read_yaml(out / "best.yaml"))
+    best = from_dict(ClassificationConfig, read_yaml(out / "best.yaml"))
     assert best.data.test == str(poison) and best.model.dim == 4
 
     train = ["--config", str(out / "best.yaml"), "--test", str(table), "--out", str(out / "run")]
@@ -66,11 +66,11 @@ def test_search_writes_a_config_that_trains_to_the_same_accuracy(table, tmp_path
 
 def test_the_test_file_is_not_opened(table, tmp_path):
     parts = load_without_test(
-        ClassifyConfig(data=DataSettings(str(table), test=str(tmp_path / "nowhere.csv")))
+        ClassificationConfig(data=DataConfig(str(table), test=str(tmp_path / "nowhere.csv")))
     )
     assert parts.test is None and len(parts.train) == 144 and len(parts.dev) == 16
     with pytest.raises(ValueError, match="go with files of your own"):
-        load_without_test(ClassifyConfig(data=DataSettings("trec", test="nowhere.csv")))
+        load_without_test(ClassificationConfig(data=DataConfig("trec", test="nowhere.csv")))
 
 
 def hears_ctrl_c():
@@ -192,7 +192,7 @@ def test_a_mistake_that_only_workers_notice_is_told_and_can_be_mended(table, tmp
     arguments = words(table, tmp_path / "out", "--encoder", "transformer", "--jobs", "1")
     with pytest.raises(ValueError, match="3"):
         run([*arguments, "--n-heads", "3"])
-    from wordwave.experiments.tuning.study import SharedStudy
+    from wordwave.search.study import SharedStudy
 
     SharedStudy(tmp_path / "out", {"other": "settings"})  # not refused: there are no trials yet
 

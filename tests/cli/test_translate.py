@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from wordwave.experiments.pictures.attention import draw_attention
+from wordwave.plotting import draw_attention
 
 WORDS = ("ab", "cd", "ef", "gh")
 QUICK = ("--dim", "8", "--encoder-layers", "1", "--decoder-layers", "1", "--n-heads", "2")
 QUICK += ("--feed-forward-dim", "8", "--bpe-size", "264", "--max-length", "40")
-QUICK += ("--max-steps", "12", "--judge-every", "6", "--batch-size", "200", "--judge-bleu", "4")
+QUICK += ("--max-steps", "12", "--eval-every", "6", "--batch-size", "200", "--eval-bleu", "4")
 
 
 def write(path, lines):
@@ -166,7 +166,7 @@ def test_mistakes_are_one_line(cli, run, files, trained, tmp_path):
     learnt = ("--target", files.target, "--embedding", "pe", "--max-length", "40")
     refusal(call(*base, *learnt, "--random-positions", "60"), "must be at most 41")
     wild = ("--out", tmp_path / "wild", "--source", files.source, "--target", files.target)
-    wild += ("--learning-rate", "1e30", "--judge-every", "1", "--max-steps", "3")
+    wild += ("--learning-rate", "1e30", "--eval-every", "1", "--max-steps", "3")
     refusal(call("train", "translate", *wild), "lower learning_rate, got 1e+30")
     other = trained.folder / "config.yaml"
     refusal(call("train", "translate", "--config", other), "is a config of 'classify'")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.data.catalogue import CATALOGUE, dataset_named
-from wordwave.data.home import data_home
+from wordwave.data.registry import CATALOGUE, data_home, dataset_named
 from wordwave.data.tables import read_headerless
 
 PARTS = [(s, p) for s in CATALOGUE.values() for p in s.parts]

@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.data import corpus_catalogue
+from wordwave.data import corpora as corpus_catalogue
 from wordwave.data.characters import CHUNK, Alphabet, read_text, text_of
-from wordwave.data.corpora import TextParts, load_text, split
-from wordwave.data.corpus_catalogue import CORPORA, Corpus, prepare_corpus
-from wordwave.data.shelf import item_named
+from wordwave.data.corpora import CORPORA, Corpus, TextSplits, load_text, prepare_corpus, split
+from wordwave.data.inventory import item_named
 
 GERMAN = "Größe, schön ☂ 𝄞\n" * 40
 
 
-def lengths(parts: TextParts) -> list[int]:
+def lengths(parts: TextSplits) -> list[int]:
     return [len(parts.train), len(parts.valid), len(parts.test)]
 
 

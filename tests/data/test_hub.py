@@ -2,8 +2,8 @@
 
 import pytest
 
-from wordwave.tasks.config import DataSettings
-from wordwave.tasks.examples import load_examples
+from wordwave.tasks.classification import load_examples
+from wordwave.tasks.config import DataConfig
 
 pytest.importorskip("datasets", reason="needs the extra 'datasets'")
 
@@ -20,15 +20,15 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_folder_gives_its_splits_and_a_tenth_is_held_out(folder):
-    parts = load_examples(DataSettings(data=f"hf:{folder}"))
+    parts = load_examples(DataConfig(data=f"hf:{folder}"))
     assert (len(parts.train), len(parts.dev), len(parts.test)) == (36, 4, 1)
     assert parts.test.texts == ["fine"] and parts.test.labels == ["1"]
 
 
 def test_what_is_missing_is_named(folder):
     with pytest.raises(ValueError, match="there is no column 'body', only text, label"):
-        load_examples(DataSettings(data=f"hf:{folder}", text="body"))
+        load_examples(DataConfig(data=f"hf:{folder}", text="body"))
     with pytest.raises(ValueError, match="cannot be loaded"):
-        load_examples(DataSettings(data=f"hf:{folder}/nowhere"))
+        load_examples(DataConfig(data=f"hf:{folder}/nowhere"))
     with pytest.raises(ValueError, match="do not go with 'hf:"):
-        load_examples(DataSettings(data=f"hf:{folder}", fold=1))
+        load_examples(DataConfig(data=f"hf:{folder}", fold=1))

@@ -9,15 +9,18 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from wordwave.data.catalogue import Source
-from wordwave.data.parallel_catalogue import (
+from wordwave.data.parallel import (
+    BUILT_IN_FILE,
     MULTI30K,
     PARALLEL,
+    ParallelSentences,
+    cut_dev,
     parallel_state,
     prepare_parallel,
+    read_pairs,
 )
-from wordwave.data.parallel_text import BUILT_IN_FILE, Pairs, cut_dev, read_pairs
-from wordwave.tasks.translate_config import ParallelSettings, load_pairs
+from wordwave.data.registry import Source
+from wordwave.tasks.config import ParallelDataConfig, load_pairs
 
 
 def write(path, *lines):
@@ -26,14 +29,14 @@ def write(path, *lines):
 
 
 def test_the_built_in_set_has_three_parts_that_share_no_sentence():
-    parts = load_pairs(ParallelSettings())
+    parts = load_pairs(ParallelDataConfig())
     sizes = len(parts.train), len(parts.dev), len(parts.test)
     assert sum(sizes) == 17_064 and sizes == (16_042, 502, 520)
     train, dev, test = (
         {s.lower() for s in p.sources} for p in (parts.train, parts.dev, parts.test)
     )
     assert not (train & dev or train & test or dev & test)
-    turned = load_pairs(ParallelSettings(source_language="de", target_language="en"))
+    turned = load_pairs(ParallelDataConfig(source_language="de", target_language="en"))
     assert turned.test.sources == parts.test.targets
 
 
@@ -66,7 +69,7 @@ def test_an_empty_line_is_refused(tmp_path):
 
 
 def test_a_tenth_is_held_out_always_the_same():
-    pairs = Pairs([f"s{i}" for i in range(40)], [f"t{i}" for i in range(40)])
+    pairs = ParallelSentences([f"s{i}" for i in range(40)], [f"t{i}" for i in range(40)])
     train, dev = cut_dev(pairs)
     assert (len(train), len(dev)) == (36, 4) and cut_dev(pairs)[1] == dev
     assert sorted(train.sources + dev.sources) == sorted(pairs.sources)
@@ -85,7 +88,7 @@ def test_a_tenth_is_held_out_always_the_same():
 )
 def test_data_that_is_not_there_is_refused(settings, said):
     with pytest.raises(ValueError, match=said):
-        load_pairs(ParallelSettings(**settings))
+        load_pairs(ParallelDataConfig(**settings))
 
 
 @pytest.fixture
@@ -114,9 +117,9 @@ def served(tmp_path, monkeypatch):
 def test_a_set_is_downloaded_checked_and_read(served):
     small, _ = served
     with pytest.raises(ValueError, match="run `wordwave data prepare multi30k`"):
-        load_pairs(ParallelSettings("multi30k"))
+        load_pairs(ParallelDataConfig("multi30k"))
     assert len(prepare_parallel(small)) == 6 and prepare_parallel(small) == []
-    parts = load_pairs(ParallelSettings("multi30k"))
+    parts = load_pairs(ParallelDataConfig("multi30k"))
     assert parts.train.sources == ["one train.en.gz", "two"]
     assert parts.test.targets[0] == "one test_2016_flickr.de.gz"
     small.file("dev", "de").write_bytes(b"broken")

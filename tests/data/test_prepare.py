@@ -12,9 +12,8 @@ from dataclasses import replace
 import pytest
 
 from wordwave.data import prepare as preparation
-from wordwave.data.catalogue import CATALOGUE, DataSet, Part, Source
-from wordwave.data.home import data_home
 from wordwave.data.prepare import fetch, prepare, prepared_text, state
+from wordwave.data.registry import CATALOGUE, DataSet, Part, Source, data_home
 
 CONTENT = bytes(range(256)) * 2000
 PARTS = [p for s in CATALOGUE.values() for p in s.parts]

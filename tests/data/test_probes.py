@@ -5,13 +5,22 @@ import random
 import pytest
 import torch
 
-from wordwave.data.pairs import ANIMALS, NEAR, PAIR_TASKS, PEOPLE
-from wordwave.data.probes import NO_TARGET, TEXT_TASK, probe, read_sentences
-from wordwave.data.sequences import BLANK, SEQUENCE_TASKS
+from wordwave.lab.tasks import (
+    ANIMALS,
+    BLANK,
+    NEAR,
+    NO_TARGET,
+    PAIR_TASKS,
+    PEOPLE,
+    SEQUENCE_TASKS,
+    TEXT_TASK,
+    probe,
+    read_sentences,
+)
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.sentences import Labelled, accuracy
-from wordwave.text.sentences import Sentences
+from wordwave.tasks.classifier import LabelledSentences, accuracy
+from wordwave.text.batching import Sentences
 
 LENGTHS = [(10, 20), (40, 60), (150, 200)]
 
@@ -38,7 +47,7 @@ def test_a_model_blind_to_order_is_right_on_exactly_one_of_each_pair(name):
     data = task.examples(200, (10, 20), seed=2)
     torch.manual_seed(0)
     blind = Classifier(ModelConfig(embedding="none", dim=8), len(task.words), 2).double()
-    labelled = Labelled(Sentences.from_padded(data.ids), data.targets)
+    labelled = LabelledSentences(Sentences.from_padded(data.ids), data.targets)
     assert accuracy(blind, labelled) == 0.5
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.data.catalogue import CATALOGUE
-from wordwave.data.home import data_home
-from wordwave.data.splits import folds, load_parts, stratified_split
+from wordwave.data.registry import CATALOGUE, data_home
+from wordwave.data.splits import folds, load_splits, stratified_split
 
 label_lists = st.lists(st.sampled_from("abcde"), min_size=1, max_size=200)
 SENTIMENT = CATALOGUE["mr"].classes
@@ -58,9 +57,9 @@ def test_folds_are_even_in_size_and_classes(labels, n, seed):
         (lambda: stratified_split(["a"], 1.0, 0), "share must be between 0 and 1, got 1.0"),
         (lambda: stratified_split([], 0.5, 0), "labels must not be empty"),
         (lambda: folds(["a", "b"], 3), r"n must be at least 2 and at most 2 \(examples\), got 3"),
-        (lambda: load_parts("imdb"), "data set must be one of mr"),
-        (lambda: load_parts("mr", fold=10), "fold must be 0 … 9, got 10"),
-        (lambda: load_parts("trec", fold=1), r"fold must be 0 … 0 \(trec has an official test"),
+        (lambda: load_splits("imdb"), "data set must be one of mr"),
+        (lambda: load_splits("mr", fold=10), "fold must be 0 … 9, got 10"),
+        (lambda: load_splits("trec", fold=1), r"fold must be 0 … 0 \(trec has an official test"),
     ],
 )
 def test_mistakes_name_the_argument(call, said):
@@ -72,7 +71,7 @@ def test_missing_data_says_which_command_gets_it(tmp_path, monkeypatch):
     monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path))
     said = r"'trec\.train\.tsv\.gz' is not in the data home.*; run `wordwave data prepare trec`"
     with pytest.raises(ValueError, match=said):
-        load_parts("trec")
+        load_splits("trec")
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def small_home(tmp_path, monkeypatch):
 def test_without_official_parts_each_text_is_tested_once(small_home):
     tested = []
     for fold in range(10):
-        parts = load_parts("mr", fold=fold)
+        parts = load_splits("mr", fold=fold)
         sizes = len(parts.train), len(parts.dev), len(parts.test)
         assert sizes == (162, 18, 20)
         assert len({*parts.train.texts, *parts.dev.texts, *parts.test.texts}) == 200
@@ -101,17 +100,17 @@ def test_without_official_parts_each_text_is_tested_once(small_home):
 
 
 def test_the_seed_draws_the_development_part_alone(small_home):
-    first, again, other = (load_parts("mr", fold=3, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (load_splits("mr", fold=3, seed=seed) for seed in (0, 0, 1))
     assert first == again
     assert first.test == other.test and first.dev != other.dev
 
 
 def test_official_parts_are_kept(small_home):
-    trec = load_parts("trec")
+    trec = load_splits("trec")
     assert (len(trec.train), len(trec.dev), len(trec.test)) == (90, 10, 20)
     assert set(trec.test.labels) == {"DESC", "ENTY"}
     assert all(text.startswith("trec.train") for text in trec.dev.texts)
-    sst2 = load_parts("sst2")
+    sst2 = load_splits("sst2")
     assert sst2.dev.texts[0] == "sst2.dev 0" and len(sst2.train) == 50
     assert sst2.train.name == "sst2 train" and trec.dev.name == "trec dev"
 
@@ -121,7 +120,7 @@ def test_true_sets_load_whole(name):
     dataset = CATALOGUE[name]
     if not all((data_home() / part.file).exists() for part in dataset.parts):
         pytest.skip(f"WORDWAVE_DATA has no {name}")
-    parts = load_parts(name)
+    parts = load_splits(name)
     assert len(parts.train) + len(parts.dev) + len(parts.test) == dataset.rows
     for part in (parts.train, parts.dev, parts.test):
         assert set(part.labels) == set(dataset.classes)

@@ -8,8 +8,7 @@ import types
 
 import pytest
 
-from wordwave.data.row_files import tsv_cell
-from wordwave.data.tables import Examples, read_examples, read_headerless, read_texts
+from wordwave.data.tables import Examples, read_examples, read_headerless, read_texts, tsv_cell
 
 CSV = 'text,label\n"good, ""very""",pos\n"two\nlines",neg\n'
 TSV = 'text\tlabel\n"good, very\tpos\nbad\tneg\n'

@@ -57,13 +57,13 @@ def test_the_others_see_where_a_word_stands(kind):
 @pytest.mark.parametrize("padding_idx", [0, 5])
 def test_padding_is_zero_and_never_trained(kind, padding_idx):
     emb = build_embedding(kind, V, D, padding_idx=padding_idx)
-    optimiser = torch.optim.Adam(emb.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(emb.parameters(), lr=0.1)
     for _ in range(2):
         z = emb(IDS)
         assert (z[padding_idx == IDS] == 0).all() and (z[padding_idx != IDS] != 0).any(-1).all()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (z - 1).square().sum().backward()
-        optimiser.step()
+        optimizer.step()
     only_padding = torch.full((1, 3), padding_idx)
     gradients = torch.autograd.grad(emb(only_padding).sum(), list(emb.parameters()))
     assert all((g == 0).all() for g in gradients)

@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordwave.embedding.vectors import Vectors, read_vectors
+from wordwave.embedding.pretrained import Vectors, read_vectors
 
 WORDS = ["the", "cat", "naïve", "next\u0085line"]
 MATRIX = np.array([[1, 2, 3], [-4, 5.5, 6], [0.125, 0, -1e-3], [7, 8, 9]], dtype=np.float32)

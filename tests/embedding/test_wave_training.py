@@ -16,10 +16,10 @@ IDS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 0, 0]])
 KINDS = ("sinusoidal", "log-spaced", "log-uniform", "uniform")
 
 
-def step(emb, optimiser, ids=IDS):
-    optimiser.zero_grad()
+def step(emb, optimizer, ids=IDS):
+    optimizer.zero_grad()
     (emb(ids) - 1).square().sum().backward()
-    optimiser.step()
+    optimizer.step()
 
 
 @pytest.mark.parametrize("sharing", list(itertools.product(SHARES, repeat=3)), ids=str)
@@ -51,9 +51,9 @@ def test_padding_gets_no_gradient(sharing, sparse):
 @pytest.mark.parametrize("share", [None, "dim"])
 @pytest.mark.parametrize("damping", [False, True])
 @pytest.mark.parametrize(
-    ("sparse", "optimiser"), [(False, torch.optim.Adam), (True, torch.optim.SparseAdam)]
+    ("sparse", "optimizer"), [(False, torch.optim.Adam), (True, torch.optim.SparseAdam)]
 )
-def test_optimiser_moves_the_words_in_use_and_no_padding(share, damping, sparse, optimiser):
+def test_optimiser_moves_the_words_in_use_and_no_padding(share, damping, sparse, optimizer):
     emb = WaveEmbedding(
         V,
         D,
@@ -65,7 +65,7 @@ def test_optimiser_moves_the_words_in_use_and_no_padding(share, damping, sparse,
         sparse=sparse,
     )
     before = {name: p.detach().clone() for name, p in emb.named_parameters()}
-    trained = optimiser(emb.parameters(), lr=0.1)
+    trained = optimizer(emb.parameters(), lr=0.1)
     for _ in range(2):
         step(emb, trained, IDS[:, :4])
     for name, parameter in emb.named_parameters():
@@ -79,9 +79,9 @@ def test_sparse_training_takes_the_steps_of_dense_training():
     dense, sparse = WaveEmbedding(V, D), WaveEmbedding(V, D, sparse=True)
     sparse.load_state_dict(dense.state_dict())
     for emb in (dense, sparse):
-        optimiser = torch.optim.SGD(emb.parameters(), lr=0.01)
+        optimizer = torch.optim.SGD(emb.parameters(), lr=0.01)
         for _ in range(3):
-            step(emb, optimiser)
+            step(emb, optimizer)
     assert_close(dense.state_dict(), sparse.state_dict())
 
 

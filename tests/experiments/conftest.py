@@ -7,7 +7,7 @@ import pytest
 from wordwave.models.config import ENCODERS
 
 TINY = """
-text: {{tokeniser: kim}}
+text: {{tokenizer: kim}}
 model: {{encoder: {encoder}, dim: 8, hidden_dim: 0, n_filters: 4, n_heads: 2, feed_forward_dim: 8,
          state_dim: 8, dropout: 0.1}}
 training: {{epochs: 2, batch_size: 16, learning_rate: 0.02}}

@@ -5,13 +5,13 @@ from statistics import fmean
 
 import pytest
 
-from wordwave.data.splits import Parts
+from experiments.anchors import ANCHORS, answers, fit_anchor, settings_of
+from experiments.cells import Cell
+from experiments.protocol import Protocol
+from experiments.statistics import unpacked
+from experiments.training_runs import CellRun
+from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
-from wordwave.experiments.anchors import ANCHORS, answers, fit_anchor, settings_of
-from wordwave.experiments.answers import unpacked
-from wordwave.experiments.cell_run import CellRun
-from wordwave.experiments.cells import Cell
-from wordwave.experiments.protocol import Protocol
 
 
 def examples(n, seed, classes=("awful", "good")):
@@ -30,7 +30,7 @@ def anchor(name):
 @pytest.mark.parametrize("name", ANCHORS)
 @pytest.mark.parametrize("classes", [("awful", "good"), ("who", "where", "why")])
 def test_an_anchor_learns_what_is_plain_to_see(name, classes):
-    parts = Parts(*(examples(n, seed, classes) for seed, n in enumerate((150, 40))), None)
+    parts = Splits(*(examples(n, seed, classes) for seed, n in enumerate((150, 40))), None)
     predict, values, dev = fit_anchor(anchor(name), parts)
     assert dev == fmean(answers(predict, parts.dev)) > 0.95
     assert fmean(answers(predict, examples(50, 9, classes))) > 0.95
@@ -40,7 +40,7 @@ def test_an_anchor_learns_what_is_plain_to_see(name, classes):
 
 @pytest.mark.parametrize("name", ANCHORS)
 def test_an_empty_text_gets_a_class(name):
-    parts = Parts(examples(60, 0), examples(20, 1), None)
+    parts = Splits(examples(60, 0), examples(20, 1), None)
     predict, _, _ = fit_anchor(anchor(name), parts)
     assert predict([""])[0] in {"awful", "good"}
 

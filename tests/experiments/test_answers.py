@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.experiments.answers import mcnemar, packed, sign_test, unpacked
+from experiments.statistics import mcnemar, packed, sign_test, unpacked
 
 
 @given(st.lists(st.booleans()))

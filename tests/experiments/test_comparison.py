@@ -6,11 +6,10 @@ import random
 import pytest
 
 from wordwave import cli
-from wordwave.experiments.comparison import Comparison, Trial, examples_to_compare_on, trials
-from wordwave.experiments.comparison_report import summarised
 from wordwave.models.config import ENCODERS
 from wordwave.recipes import FOLDER, read_recipe
-from wordwave.tasks.config import DataSettings
+from wordwave.search.compare import Comparison, Trial, examples_to_compare_on, summarised, trials
+from wordwave.tasks.config import DataConfig
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda p: p.stem)
@@ -26,7 +25,7 @@ def test_an_unknown_recipe_names_the_known_ones():
 
 def test_every_embedding_under_an_encoder_has_the_same_settings():
     recipes = {encoder: read_recipe(encoder) for encoder in ENCODERS}
-    comparison = Comparison(DataSettings(data="trec"), recipes, "")
+    comparison = Comparison(DataConfig(data="trec"), recipes, "")
     waves, words = (
         comparison.key(Trial("cnn", embedding, 3))["config"]
         for embedding in ("complex-order", "none")
@@ -88,7 +87,7 @@ def test_a_comparison_makes_a_table_and_goes_on_where_it_stopped(tables, capsys)
 
 
 def test_without_a_test_part_a_tenth_of_the_examples_is_one(tables):
-    parts = examples_to_compare_on(DataSettings(data=str(tables / "train.csv")))
+    parts = examples_to_compare_on(DataConfig(data=str(tables / "train.csv")))
     assert (len(parts.train), len(parts.dev), len(parts.test)) == (65, 8, 7)
 
 

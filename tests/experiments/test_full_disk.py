@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from wordwave.experiments.store import Store
+from wordwave.grid import Store
 
 SAID = "' cannot be written: File too large; free some disk space and run the same command again$"
 
@@ -33,7 +33,7 @@ def test_a_store_names_its_file_and_keeps_its_records(tmp_path):
 
 def test_a_study_names_its_journal_and_leaves_no_half_line_in_it(tmp_path):
     pytest.importorskip("optuna")
-    from wordwave.experiments.tuning.study import JOURNAL, SharedStudy
+    from wordwave.search.study import JOURNAL, SharedStudy
 
     settings = {"dim": 4}
     study, path = SharedStudy(tmp_path, settings).study, tmp_path / JOURNAL

@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from wordwave.experiments.parallel import FailedCellsError, run_missing
-from wordwave.experiments.store import Store
+from wordwave.grid import FailedCellsError, Store, run_missing
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": ":".join([str(Path(__file__).parents[2]), *sys.path])}
 
@@ -79,8 +78,8 @@ GRID = """
 import sys
 from pathlib import Path
 from tests.experiments.test_parallel import Run, key_of
-from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.store import Store
+from wordwave.grid import run_missing
+from wordwave.grid import Store
 if __name__ == "__main__":
     folder, n, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     store = Store(folder / "records.jsonl", ["n"])
@@ -186,8 +185,8 @@ LISTENS = """
 import sys
 from pathlib import Path
 from tests.experiments.test_parallel import key_of, sockets
-from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.store import Store
+from wordwave.grid import run_missing
+from wordwave.grid import Store
 if __name__ == "__main__":
     before, heard = sockets(), set()
     store = Store(Path(sys.argv[1]) / "records.jsonl", ["n"])
@@ -201,8 +200,8 @@ CLUSTER = """
 import sys
 from pathlib import Path
 from tests.experiments.test_parallel import Run, key_of
-from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.store import Store
+from wordwave.grid import run_missing
+from wordwave.grid import Store
 if __name__ == "__main__":
     folder, deaths = Path(sys.argv[1]), int(sys.argv[3])
     store = Store(folder / "records.jsonl", ["n"])

@@ -10,9 +10,9 @@ import torch
 from matplotlib import font_manager
 from matplotlib.image import imread
 
-from wordwave.experiments.lab import figures
-from wordwave.experiments.pictures import fonts
-from wordwave.experiments.pictures.attention import draw_attention
+from wordwave import plotting as fonts
+from wordwave.lab import figures
+from wordwave.plotting import draw_attention
 
 STIX = Path(matplotlib.get_data_path(), "fonts", "ttf", "STIXGeneral.ttf")
 LETTER = "\u1d81"  # D with a palatal hook: in STIX, which comes with matplotlib, but not in DejaVu

@@ -6,9 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from wordwave.experiments.answers import unpacked
-from wordwave.experiments.cell_run import CellRun, run_model
-from wordwave.experiments.cells import (
+from experiments.cells import (
     DATASETS,
     SENTENCES,
     TABLE4,
@@ -17,13 +15,14 @@ from wordwave.experiments.cells import (
     table2_cells,
     table4_cells,
 )
-from wordwave.experiments.chosen import choice, search_key, searched_cells, with_choices
-from wordwave.experiments.matched import count, nearest, widened
-from wordwave.experiments.protocol import KEY, Protocol, SearchTerms, parts_of
-from wordwave.experiments.store import Store
+from experiments.chosen import choice, search_key, searched_cells, with_choices
+from experiments.protocol import KEY, Protocol, SearchTerms, parts_of
+from experiments.statistics import unpacked
+from experiments.training_runs import CellRun, count, nearest, run_model, widened
+from wordwave.grid import Store
 from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, ModelConfig
-from wordwave.tasks.classify import prepare
-from wordwave.tasks.config import TextSettings
+from wordwave.tasks.classification import prepare
+from wordwave.tasks.config import TextConfig
 
 WAVES = Cell("cr", "fasttext", "complex-order")
 
@@ -49,7 +48,7 @@ def test_a_narrowed_grid_keeps_the_keys_of_the_whole_one():
 
 
 def test_table_4_has_all_thirteen_rows_of_the_paper():
-    from wordwave.experiments import paper
+    from experiments import paper
 
     assert set(paper.ablation()) <= set(TABLE4)
     assert len(paper.ablation()) == 13
@@ -148,7 +147,7 @@ def test_a_wider_model_keeps_its_pretrained_vectors(tiny_home, tiny_recipes, tmp
         ["the", "good", "awful", "film"])]  # fmt: skip
     (tmp_path / "some.vec").write_text("\n".join(lines) + "\n")
     protocol = Protocol(folder=tiny_recipes)
-    text = TextSettings(tokeniser="kim", vectors=str(tmp_path / "some.vec"))
+    text = TextConfig(tokenizer="kim", vectors=str(tmp_path / "some.vec"))
     config = replace(protocol.config(replace(WAVES, embedding="none")), text=text)
     prepared = prepare(config, parts_of("cr"))
     waves = replace(protocol.config(WAVES), text=text)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.experiments import comparison, protocol, records
-from wordwave.experiments.lab import laboratory
-from wordwave.experiments.long.table5 import Table5
-from wordwave.experiments.long.table6 import Table6
-from wordwave.experiments.store import Store
+from experiments import protocol, records
+from experiments.table5 import Table5
+from experiments.table6 import Table6
+from wordwave.grid import Store
+from wordwave.lab import laboratory
+from wordwave.search import compare as comparison
 
 RESULTS = Path(__file__).parents[2] / "results"
 PROBE = ("probe", "--tasks", "precedence", "--encoders", "fasttext", "--embeddings", "none")

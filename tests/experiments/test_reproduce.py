@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.cli.reproduce import ReproduceOptions, cells_of, check, reproduce
-from wordwave.experiments.cell_run import CellRun
-from wordwave.experiments.cells import Cell
-from wordwave.experiments.epoch_timing import Timing
-from wordwave.experiments.estimate import Estimate
-from wordwave.experiments.parallel import run_missing
-from wordwave.experiments.protocol import KEY, Protocol
-from wordwave.experiments.store import Store
+from experiments.cells import Cell
+from experiments.epoch_timing import Timing
+from experiments.estimate import Estimate
+from experiments.protocol import KEY, Protocol
+from experiments.reproduce import ReproduceOptions, cells_of, check, reproduce
+from experiments.training_runs import CellRun
+from wordwave.grid import Store, run_missing
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_quick_is_small_marked_and_kept_apart(command, tmp_path):
 
 
 def test_every_target_is_made(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordwave.experiments.lexicon.valences", lambda: {"good": 2.0})
+    monkeypatch.setattr("experiments.sensitive_words.valences", lambda: {"good": 2.0})
     small = ["--encoders", "fasttext", "cnn", "--embeddings", "none", "complex-order"]
     sentences = ["--datasets", "sst2-sentences"]
     assert "Ablation" in command("table4", *sentences)[0]
@@ -89,7 +88,7 @@ def test_every_target_is_made(command, tmp_path, monkeypatch):
 
 
 def test_a_training_for_its_words_is_one_of_table_2(command, monkeypatch):
-    monkeypatch.setattr("wordwave.experiments.lexicon.valences", lambda: {"good": 2.0})
+    monkeypatch.setattr("experiments.sensitive_words.valences", lambda: {"good": 2.0})
     narrow = ["--datasets", "sst2-sentences", "--encoders", "fasttext"]
     _, kept = command("table7", *narrow)
     assert [r["kind"] for r in kept] == ["run"] and "delta" not in kept[0]
@@ -127,7 +126,7 @@ def test_a_report_of_nothing_is_refused(command):
 
 
 def test_a_table_is_shown_though_some_of_it_failed(command, monkeypatch, tmp_path):
-    from wordwave.experiments.cell_run import CellRun
+    from experiments.training_runs import CellRun
 
     run = CellRun.__call__
 
@@ -191,7 +190,7 @@ def test_timing_measures_in_turns(tiny_home, tiny_recipes):
 WRITES = """
 import sys
 from pathlib import Path
-from wordwave.experiments.store import Store
+from wordwave.grid import Store
 store = Store(Path(sys.argv[1]), ["n"])
 for n in range(int(sys.argv[2]), int(sys.argv[3])):
     store.append({"n": n, "text": "x" * 3000})
@@ -303,8 +302,8 @@ def test_an_estimate_needs_no_data_no_extras_and_writes_nothing(
 
 def test_estimated_steps_take_about_as_long_as_measured_ones():
     """Those of results/table5 and table6, on the machine that made them: within a factor of two."""
-    from wordwave.experiments.long.table5 import Table5
-    from wordwave.experiments.long.table6 import Table6
+    from experiments.table5 import Table5
+    from experiments.table6 import Table6
 
     results = Path(__file__).parents[2] / "results"
     for table in (Table5(results / "table5", "cpu"), Table6(results / "table6")):

@@ -7,19 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from wordwave.experiments import claims, claims_on_waves, paper
-from wordwave.experiments.cells import Cell, table2_cells, table4_cells
-from wordwave.experiments.epoch_timing import epoch_seconds, fig5_table
-from wordwave.experiments.gains import draw_gains, gains
-from wordwave.experiments.grid import Figure, Grid, as_csv, latex, markdown, terminal, write_grid
-from wordwave.experiments.lexicon import valences
-from wordwave.experiments.pictures.reproduced import draw_fig1, draw_fig5, draw_fig6
-from wordwave.experiments.protocol import Protocol, SearchTerms
-from wordwave.experiments.reproduction_report import report
-from wordwave.experiments.sensitive_words import Sensitivity, table7
-from wordwave.experiments.summary import Summary
-from wordwave.experiments.table2 import columns_of, comparisons_of_table2, table2, table3
-from wordwave.experiments.table4 import table4
+from experiments import claims, paper
+from experiments import claims as claims_on_waves
+from experiments.cells import Cell, table2_cells, table4_cells
+from experiments.epoch_timing import epoch_seconds, fig5_table
+from experiments.figures import draw_fig1, draw_fig5, draw_fig6
+from experiments.protocol import Protocol, SearchTerms
+from experiments.report import report
+from experiments.sensitive_words import Sensitivity, table7, valences
+from experiments.statistics import Summary
+from experiments.table2 import columns_of, comparisons_of_table2, draw_gains, gains, table2, table3
+from experiments.table4 import table4
+from wordwave.tables import Figure, Grid, as_csv, latex, markdown, terminal, write_grid
 
 PROTOCOL = Protocol()
 GAINS = {"none": 0.0, "pe": 0.01, "tpe": 0.02, "complex-vanilla": 0.01, "complex-order": 0.05}
@@ -47,7 +46,7 @@ def grid_records(folds=6, **options):
 @pytest.fixture
 def lexicon(monkeypatch):
     ratings = {"good": 1.9, "awful": -2.0, "nice": 1.8, "meh": -0.3}
-    monkeypatch.setattr("wordwave.experiments.lexicon.valences", lambda: ratings)
+    monkeypatch.setattr("experiments.sensitive_words.valences", lambda: ratings)
 
 
 def words_record(encoder="cnn"):
@@ -169,7 +168,7 @@ def test_table_7_counts_strong_words(lexicon):
 def test_a_lexicon_that_is_not_there_is_named(monkeypatch):
     valences.cache_clear()
     monkeypatch.setattr(
-        "wordwave.experiments.lexicon.files", lambda name: __import__("no_such_package")
+        "experiments.sensitive_words.files", lambda name: __import__("no_such_package")
     )
     with pytest.raises(ValueError, match=r"wordwave\[lexicon\]"):
         valences()

@@ -6,7 +6,7 @@ from math import sqrt
 import pytest
 from scipy import stats
 
-from wordwave.experiments.significance import (
+from experiments.statistics import (
     compared,
     holm,
     interval,

@@ -3,7 +3,7 @@
 import json
 import multiprocessing
 
-from wordwave.experiments.store import Store
+from wordwave.grid import Store
 
 
 def test_records_come_back_in_order_and_once(tmp_path):

@@ -19,17 +19,17 @@ TRANSLATE = (
     *("--test-source", "source.txt", "--test-target", "target.txt", "--dim", "8"),
     *("--encoder-layers", "1", "--decoder-layers", "1", "--n-heads", "2", "--precision", "fp32"),
     *("--feed-forward-dim", "8", "--bpe-size", "264", "--max-length", "24", "--max-steps", "4"),
-    *("--judge-every", "2", "--batch-size", "100", "--judge-bleu", "2"),
+    *("--eval-every", "2", "--batch-size", "100", "--eval-bleu", "2"),
 )
 LM = (
     *("train", "lm", "--data", "corpus.txt", "--dim", "8", "--n-layers", "1", "--n-heads", "2"),
     *("--feed-forward-dim", "8", "--segment-length", "8", "--memory-length", "4"),
-    *("--evaluation-memory", "8", "--max-steps", "4", "--judge-every", "2", "--batch-size", "4"),
+    *("--eval-memory-length", "8", "--max-steps", "4", "--eval-every", "2", "--batch-size", "4"),
     *("--precision", "fp32"),
 )
 RUNS = {
     "fasttext": (*CLASSIFY, "--dim", "4"),
-    "bpe": (*CLASSIFY, "--dim", "4", "--tokeniser", "bpe", "--bpe-size", "260", "--phase"),
+    "bpe": (*CLASSIFY, "--dim", "4", "--tokenizer", "bpe", "--bpe-size", "260", "--phase"),
     "cnn": (*CLASSIFY, "--encoder", "cnn", "--dim", "4", "--n-filters", "2", "--widths", "1", "2"),
     "lstm": (*CLASSIFY, "--encoder", "lstm", "--embedding", "pe", "--dim", "4"),
     "transformer": (
@@ -128,25 +128,35 @@ def _write_data(data: Path) -> None:
 def _stop_in_the_middle(run: Path, folder: Path) -> None:
     """The run again, stopped in the middle."""
     from wordwave.data.corpora import load_text
-    from wordwave.tasks import classify, language_model, translate
-    from wordwave.tasks.config import ClassifyConfig
-    from wordwave.tasks.examples import load_examples
-    from wordwave.tasks.kind import task_of
-    from wordwave.tasks.lm_config import LmConfig
-    from wordwave.tasks.prepared import Prepared, train
-    from wordwave.tasks.run_folder import read_config
-    from wordwave.tasks.translate_config import TranslateConfig, load_pairs
+    from wordwave.tasks import (
+        classification as classify,
+    )
+    from wordwave.tasks import (
+        language_modelling as language_model,
+    )
+    from wordwave.tasks import (
+        translation as translate,
+    )
+    from wordwave.tasks.classification import load_examples
+    from wordwave.tasks.config import (
+        ClassificationConfig,
+        LanguageModelConfig,
+        TranslationConfig,
+        load_pairs,
+        task_of,
+    )
+    from wordwave.tasks.run import Prepared, read_config, train
     from wordwave.training.run import Stopped
 
     def prepared() -> Prepared:
         task = task_of(run)
         if task == "classify":
-            mine = read_config(run, task, ClassifyConfig)
+            mine = read_config(run, task, ClassificationConfig)
             return classify.prepare(mine, load_examples(mine.data))
         if task == "translate":
-            pairs = read_config(run, task, TranslateConfig)
+            pairs = read_config(run, task, TranslationConfig)
             return translate.prepare(pairs, load_pairs(pairs.data))
-        lm = read_config(run, task, LmConfig)
+        lm = read_config(run, task, LanguageModelConfig)
         return language_model.prepare(lm, load_text(lm.data.data, lm.data.unit))
 
     last = 4 if task_of(run) == "classify" else 3  # each after one look at the validation set

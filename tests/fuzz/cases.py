@@ -226,14 +226,14 @@ def _odd_file(case: Case, rng: Random, path: Path, like: Path) -> None:
         case.notes.append(f"{path.name}: {way}")
 
 
-LM_QUICK = (*made.LM[4:], "--max-steps", "2", "--judge-every", "1", "--score-on", "50")
-TRANSLATE_QUICK = (*made.TRANSLATE[10:], "--max-steps", "1", "--judge-every", "1")
+LM_QUICK = (*made.LM[4:], "--max-steps", "2", "--eval-every", "1", "--test-chars", "50")
+TRANSLATE_QUICK = (*made.TRANSLATE[10:], "--max-steps", "1", "--eval-every", "1")
 FILE_USES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("table.csv", ("train", "classify", "--data", "FILE", *QUICK)),
     ("table.tsv", ("train", "classify", "--data", "FILE", *QUICK)),
     ("test.jsonl", ("train", "classify", "--data", "FILE", *QUICK)),
     ("table.csv.gz", ("train", "classify", "--data", "FILE", *QUICK)),
-    ("table.csv", ("train", "classify", "--data", "FILE", "--tokeniser", "bpe", *QUICK)),
+    ("table.csv", ("train", "classify", "--data", "FILE", "--tokenizer", "bpe", *QUICK)),
     ("table.csv", ("train", "classify", "--data", "table.csv", "--dev", "FILE", *QUICK)),
     ("table.csv", ("train", "classify", "--data", "table.csv", "--test", "FILE", *QUICK)),
     ("table.csv", ("evaluate", "RUN/fasttext", "--data", "FILE")),
@@ -306,25 +306,33 @@ def flags(case: Case, rng: Random, base: Path, folder: Path) -> None:
 
 def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
     """Verb, options, a quick command, and the run it needs."""
+    from experiments import long_tables_cli as reproduce_long
+    from experiments import reproduce
     from wordwave.cli import (
         compare,
         data,
         demo,
         evaluate,
-        evaluate_lm,
-        evaluate_translation,
         explain,
         export,
         generate,
         predict,
         probe,
-        reproduce,
-        reproduce_long,
         search,
         train,
-        train_lm,
-        train_translate,
         translate,
+    )
+    from wordwave.cli import (
+        evaluate as evaluate_lm,
+    )
+    from wordwave.cli import (
+        evaluate as evaluate_translation,
+    )
+    from wordwave.cli import (
+        train as train_lm,
+    )
+    from wordwave.cli import (
+        train as train_translate,
     )
 
     classify = ("train", "classify", "--data", "table.csv", *QUICK)
@@ -397,7 +405,7 @@ def _values(name: str, hint: Any, rng: Random) -> list[str]:
         inner = get_args(hint)[0]
         return [v for _ in range(rng.choice((0, 1, 2, 3))) for v in _values(name, inner, rng)]
     if hint is int:
-        return [str(rng.choice((0, 1, 2, 3, 4, 5, 8, 16, 100, 256, 300, 1000, *INTEGERS)))]
+        return [str(rng.choice((0, 1, 2, 3, 4, 5, 8, 16, 100, 256, 300, 5000, *INTEGERS)))]
     if hint is float:
         return [str(rng.choice((0.0, 0.1, 0.5, 0.9, 1.0, 2.0, 1e-3, 1e3, *mutate.NUMBERS)))]
     return [rng.choice((*PATHS, *PATHS, *mutate.TEXTS))]

@@ -74,10 +74,10 @@ def _of_files(ended: Ended) -> list[tuple[str, str]]:
     for path in ended.made:
         if path.name.endswith(".new"):
             return [("files", f"left behind: {re.sub('[0-9a-f]{32}', '…', path.name)}")]
-        if path.suffix in (".json", ".jsonl") and path.is_file() and ended.code == 0:
-            has_lines = path.suffix == ".jsonl" or verb == "predict"
-            content = path.read_bytes()
-            texts[path.name] = content.splitlines() if has_lines else [content]
+        if path.suffix == ".json" and path.is_file() and ended.code == 0:
+            texts[path.name] = [path.read_bytes()]
+        if path.suffix == ".jsonl" and path.is_file() and ended.code == 0:
+            texts[path.name] = path.read_bytes().splitlines()
     for name, pieces in texts.items():
         for piece in pieces:
             try:

@@ -287,11 +287,11 @@ def _tensors(path: Path, rng: Random) -> str:
     elif way == "gone":
         del tensors[name]
     elif way == "renamed":
-        tensors[rng.choice(("x", "", "optimiser.x", "best.x", "task.x", name + ".x"))] = (
+        tensors[rng.choice(("x", "", "optimizer.x", "best.x", "task.x", name + ".x"))] = (
             tensors.pop(name)
         )
     elif way == "added":
-        new = rng.choice(("x", "best.x", "optimiser.exp_avg.x", "task.x", "model.x"))
+        new = rng.choice(("x", "best.x", "optimizer.exp_avg.x", "task.x", "model.x"))
         tensors[new] = old.clone()
     elif way == "all gone":
         prefix = name.split(".")[0]

@@ -219,7 +219,6 @@ def _limit() -> None:
 def _call(case: Case) -> int:
     """What `python -m wordwave` or, of a case of the API, `python -c` would end with."""
     from tests.fuzz.api import evaluate
-
     from wordwave.cli import main
 
     sys.argv = ["wordwave", *case.words]

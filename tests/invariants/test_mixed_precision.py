@@ -82,9 +82,9 @@ def test_wave_embedding_trains_under_distributed_data_parallel(share):
 def one_parallel_step(emb):
     before = {name: p.detach().clone() for name, p in emb.named_parameters()}
     parallel = DistributedDataParallel(emb)
-    optimiser = torch.optim.Adam(parallel.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(parallel.parameters(), lr=0.1)
     (parallel(IDS) - 1).square().sum().backward()
-    optimiser.step()
+    optimizer.step()
     for name, parameter in emb.named_parameters():
         assert not torch.equal(parameter, before[name])
     assert (emb(IDS)[IDS == 0] == 0).all()

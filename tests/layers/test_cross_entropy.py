@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from wordwave.layers import cross_entropy
-from wordwave.layers.cross_entropy import linear_cross_entropy
+from wordwave.layers import loss as cross_entropy
+from wordwave.layers.loss import linear_cross_entropy
 
 
 def drawn(n=13, dim=5, words=7, dtype=torch.float64):

@@ -15,7 +15,7 @@ from wordwave.layers import (
     Linear,
     MultiHeadAttention,
 )
-from wordwave.layers.cross_entropy import linear_cross_entropy
+from wordwave.layers.loss import linear_cross_entropy
 
 LAYERS = {
     "Linear": lambda **options: Linear(4, 4, **options),

@@ -6,7 +6,8 @@ from torch.testing import assert_close
 
 from tolerance import rounding
 from wordwave import complex as cx
-from wordwave.layers import Conv1d, Linear, product
+from wordwave.layers import Conv1d, Linear
+from wordwave.layers import weight as product
 
 
 @pytest.fixture

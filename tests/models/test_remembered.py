@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from wordwave.models import remembered
+from wordwave.models import cached_bag as remembered
+from wordwave.models.cached_bag import CachedBag
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import PAPER_EMBEDDINGS, ModelConfig
-from wordwave.models.remembered import RememberedBag
-from wordwave.tasks.sentences import Labelled, SentenceTask, logits_of
-from wordwave.text.sentences import Sentences
+from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, logits_of
+from wordwave.text.batching import Sentences
+from wordwave.training.config import TrainingConfig
 from wordwave.training.loop import Training
-from wordwave.training.settings import TrainingSettings
 
 
 def sentences(n=40, longest=30, n_words=50):
@@ -26,7 +26,7 @@ def sentences(n=40, longest=30, n_words=50):
 def test_it_says_what_the_model_says_at_first_sight_and_ever_after(embedding, pooling, hidden_dim):
     config = ModelConfig(embedding=embedding, dim=6, pooling=pooling, hidden_dim=hidden_dim)
     model = Classifier(config, 50, 3)
-    bag = RememberedBag(model)
+    bag = CachedBag(model)
     for _ in range(3):
         batch = sentences()
         torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
@@ -36,7 +36,7 @@ def test_it_says_what_the_model_says_at_first_sight_and_ever_after(embedding, po
 def test_it_forgets_when_it_knows_too_much_and_when_the_model_was_trained(monkeypatch):
     monkeypatch.setattr(remembered, "MOST_ROWS", 700)
     model = Classifier(ModelConfig(dim=4), 50, 2)
-    bag = RememberedBag(model)
+    bag = CachedBag(model)
     for _ in range(6):
         batch = sentences(n=30, longest=20)
         torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
@@ -51,11 +51,11 @@ def test_it_forgets_when_it_knows_too_much_and_when_the_model_was_trained(monkey
 def test_it_notices_training_and_answers_many_threads_alike():
     model = Classifier(ModelConfig(dim=4, dropout=0.0), 50, 2)
     classes = torch.randint(0, 2, (40,))
-    task = SentenceTask(Labelled(sentences(), classes))
-    bag = RememberedBag(model)
+    task = ClassificationTask(LabelledSentences(sentences(), classes))
+    bag = CachedBag(model)
     batch = sentences()
     before = bag.logits(batch)
-    settings = TrainingSettings(epochs=3, learning_rate=0.1, row_sparse=False)
+    settings = TrainingConfig(epochs=3, learning_rate=0.1, row_sparse=False)
     list(Training(model, task, settings).run())
     torch.testing.assert_close(bag.logits(batch), logits_of(model, batch))
     assert not torch.allclose(bag.logits(batch), before)
@@ -69,7 +69,7 @@ def test_it_notices_training_and_answers_many_threads_alike():
 def test_it_refuses_what_is_no_plain_sum():
     for config in (ModelConfig(encoder="cnn", dim=4), ModelConfig(readout="magnitude", dim=4)):
         with pytest.raises(ValueError, match="encoder 'fasttext'"):
-            RememberedBag(Classifier(config, 9, 2))
-    assert not RememberedBag.serves(Classifier(ModelConfig(dim=4), 9, 2).double())
-    bag = RememberedBag(Classifier(ModelConfig(dim=4), 9, 2))
+            CachedBag(Classifier(config, 9, 2))
+    assert not CachedBag.serves(Classifier(ModelConfig(dim=4), 9, 2).double())
+    bag = CachedBag(Classifier(ModelConfig(dim=4), 9, 2))
     assert not bag.reads(Sentences(torch.ones(200, dtype=torch.long), torch.tensor([200])))

@@ -4,13 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from wordwave.models.beam_search import Recomputed
 from wordwave.models.classifier import count_parameters
-from wordwave.models.decode import Recomputed
-from wordwave.models.translation import translation_model
-from wordwave.models.translation_config import TranslationModelConfig
-from wordwave.models.words import END, START
+from wordwave.models.config import TranslationModelConfig
+from wordwave.models.encoder_decoder import END, START
+from wordwave.models.lstm_decoder import translation_model
 from wordwave.recipes import read_recipe, recipe_names
-from wordwave.tasks.translate_config import TranslateConfig
+from wordwave.tasks.config import TranslationConfig
 
 V = 12
 KINDS = [
@@ -124,13 +124,13 @@ def test_what_makes_no_sense_is_refused(options, said):
 
 def test_recipes_come_in_pairs_of_as_many_parameters():
     n = {}
-    for name in recipe_names(TranslateConfig):
+    for name in recipe_names(TranslationConfig):
         with torch.device("meta"):
-            model = translation_model(read_recipe(name, TranslateConfig).model, 10_004)
+            model = translation_model(read_recipe(name, TranslationConfig).model, 10_004)
         n[name.removeprefix("translate-")] = count_parameters(model)
     assert n["tiny-real"] == 2_606_080
     for name in ("tiny-complex", "tiny-complex-chosen", "tiny-aed"):
         assert n[name] == pytest.approx(n["tiny-real"], rel=0.01)
     assert n["paper-complex"] == pytest.approx(n["paper-real"], rel=0.01)
     with pytest.raises(ValueError, match=r"no recipe 'cnn' for translate; there are: "):
-        read_recipe("cnn", TranslateConfig)
+        read_recipe("cnn", TranslationConfig)

@@ -7,14 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.layers import Memory
-from wordwave.models.places import places_in_words
-from wordwave.models.relative import BackwardAttention
-from wordwave.models.transformer_xl import TransformerXL
-from wordwave.models.xl_config import XLConfig
+from wordwave.layers import KVCache
+from wordwave.layers.relative_attention import RelativeAttention
+from wordwave.models.config import TransformerXLConfig
+from wordwave.models.transformer_xl import TransformerXL, positions_in_words
 
 V = 11
-REAL = XLConfig(
+REAL = TransformerXLConfig(
     embedding="none",
     dim=16,
     n_layers=2,
@@ -22,14 +21,14 @@ REAL = XLConfig(
     feed_forward_dim=20,
     segment_length=5,
     memory_length=100,
-    evaluation_memory=100,
+    eval_memory_length=100,
 )
 WAVES = replace(REAL, embedding="complex-order", dim=12)
 LETTERS = torch.arange(V) > 3
 KINDS = {
     "real": REAL,
     "real, norm after": replace(REAL, norm_first=False),
-    "real, farthest": replace(REAL, farthest=3),
+    "real, clamp_len": replace(REAL, clamp_len=3),
     "rope": replace(REAL, position="rope"),
     "complex-vanilla": replace(WAVES, embedding="complex-vanilla"),
     "tpe": replace(REAL, embedding="tpe"),
@@ -54,10 +53,10 @@ def config(request):
 
 @pytest.mark.parametrize("score", ["real", "magnitude"])
 @pytest.mark.parametrize("field", ["real", "complex"])
-@pytest.mark.parametrize(("farthest", "window"), [(0, None), (4, 3)])
-def test_relative_attention_is_the_formula(oracle, field, score, farthest, window):
+@pytest.mark.parametrize(("clamp_len", "window"), [(0, None), (4, 3)])
+def test_relative_attention_is_the_formula(oracle, field, score, clamp_len, window):
     D, H, L, K = 8, 2, 4, 9
-    attention = BackwardAttention(D, H, field=field, score=score, farthest=farthest)
+    attention = RelativeAttention(D, H, field=field, score=score, clamp_len=clamp_len)
     oracle.randomise(attention).double()
     parts, d = 2 if field == "complex" else 1, D // H
     whole = torch.randn(2, K, parts * D).double()
@@ -90,7 +89,7 @@ def test_relative_attention_is_the_formula(oracle, field, score, farthest, windo
                 seen = [j for j in range(i + 1) if window is None or i - j <= window]
                 scores = []
                 for j in seen:
-                    distance = min(i - j, farthest) if farthest else i - j
+                    distance = min(i - j, clamp_len) if clamp_len else i - j
                     R = torch.cat([(omega * distance).cos(), (omega * distance).sin()])
                     k, r = (W_k @ x[b, j])[cut].conj(), (W_r @ numbers(R))[cut].conj()
                     z = q @ k + q @ r + u[h] @ k + v[h] @ r  # (a) + (b) + (c) + (d)
@@ -107,7 +106,7 @@ def test_relative_attention_is_the_formula(oracle, field, score, farthest, windo
 @pytest.mark.parametrize("field", ["real", "complex"])
 @pytest.mark.parametrize("length", [1, 3])
 def test_relative_attention_has_the_gradients_of_what_it_says(oracle, field, score, length):
-    attention = BackwardAttention(4, 2, field=field, score=score)
+    attention = RelativeAttention(4, 2, field=field, score=score)
     oracle.randomise(attention).double()
     x = torch.randn(2, 5, 8 if field == "complex" else 4).double().requires_grad_()
 
@@ -210,15 +209,17 @@ def test_waves_start_again_with_each_segment_or_run_on(oracle):
     (there, _), (on, _) = segment.read(ids, memory_length=0), running.read(ids, memory_length=0)
     torch.testing.assert_close(there[:, :5], there[:, 5:])
     assert not torch.allclose(on[:, :5], on[:, 5:], atol=1e-3)
-    wrapped = built(oracle, replace(WAVES, wave_positions="running", wave_period=5))
+    wrapped = built(oracle, replace(WAVES, wave_positions="running", max_wave_position=5))
     again, _ = wrapped.read(ids, memory_length=0)
     torch.testing.assert_close(again[:, :5], again[:, 5:])
 
 
 def test_waves_count_within_words(oracle):
     letters = torch.tensor([[1, 1, 0, 0, 1, 1, 1, 0, 1]], dtype=torch.bool)
-    assert places_in_words(letters, 0).tolist() == [[1, 2, 3, 1, 1, 2, 3, 4, 1]]
-    assert places_in_words(letters, torch.tensor([[5]])).tolist() == [[6, 7, 8, 1, 1, 2, 3, 4, 1]]
+    assert positions_in_words(letters, 0).tolist() == [[1, 2, 3, 1, 1, 2, 3, 4, 1]]
+    assert positions_in_words(letters, torch.tensor([[5]])).tolist() == [
+        [6, 7, 8, 1, 1, 2, 3, 4, 1]
+    ]
 
     model = built(oracle, WAVES)
     ids = torch.tensor([[5, 6, 0, 5, 6, 1, 1, 5, 6]])
@@ -228,7 +229,7 @@ def test_waves_count_within_words(oracle):
     torch.testing.assert_close(said[:, 7:], said[:, :2])
     assert not torch.allclose(said[:, 5], said[:, 6], atol=1e-3)
 
-    stays = built(oracle, replace(WAVES, wave_period=2))
+    stays = built(oracle, replace(WAVES, max_wave_position=2))
     long, _ = stays.read(torch.full((1, 6), 5), memory_length=0)
     assert not torch.allclose(long[:, 0], long[:, 1], atol=1e-3)
     torch.testing.assert_close(long[:, 2:], long[:, 1:2].expand(-1, 4, -1))
@@ -244,13 +245,13 @@ def test_places_in_words_are_counted_on_wherever_a_text_is_cut(letters, before, 
         return places
 
     text = torch.tensor([letters])
-    whole = places_in_words(text, before)
+    whole = positions_in_words(text, before)
     assert whole.tolist() == [count(letters)]
     cut = min(cut, len(letters) - 1)
     if cut:
-        first = places_in_words(text[:, :cut], before)
+        first = positions_in_words(text[:, :cut], before)
         n = torch.where(text[:, cut - 1 : cut], first[:, -1:], 0)
-        assert torch.equal(places_in_words(text[:, cut:], n), whole[:, cut:])
+        assert torch.equal(positions_in_words(text[:, cut:], n), whole[:, cut:])
 
 
 def test_positions_within_words_need_to_know_what_a_letter_is():
@@ -262,7 +263,7 @@ def test_positions_within_words_need_to_know_what_a_letter_is():
 
 
 def test_streams_at_their_own_places_are_read_as_each_alone(oracle):
-    model = built(oracle, replace(WAVES, wave_positions="running", wave_period=7))
+    model = built(oracle, replace(WAVES, wave_positions="running", max_wave_position=7))
     ids, places = torch.randint(V, (2, 5)), torch.tensor([[3], [20]])
     together, _ = model(ids, None, places)
     for i, place in enumerate([3, 20]):
@@ -302,11 +303,11 @@ def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(ora
 )
 def test_wrong_settings_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        replace(XLConfig(), **wrong)
+        replace(TransformerXLConfig(), **wrong)
 
 
 def test_positions_that_nobody_looks_at_may_be_what_they_were():
-    assert XLConfig(embedding="none", wave_positions="segment").counts is None
+    assert TransformerXLConfig(embedding="none", wave_positions="segment").counts is None
 
 
 @pytest.mark.parametrize("kind", ["word", "segment", "running"])
@@ -323,10 +324,10 @@ def test_reading_nothing_changes_nothing(oracle, kind):
 
 def test_rope_is_for_real_numbers():
     with pytest.raises(ValueError, match="position='rope' goes with field='real'"):
-        BackwardAttention(8, 2, field="complex", position="rope")
+        RelativeAttention(8, 2, field="complex", position="rope")
 
 
 def test_memory_is_that_of_the_layers_package(oracle):
     _, past = built(oracle, WAVES).read(torch.randint(V, (1, 3)))
-    assert all(isinstance(m, Memory) for m in past.memories)
+    assert all(isinstance(m, KVCache) for m in past.memories)
     assert past.distances[0].shape[1] >= 3

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from wordwave.data.splits import Parts
+from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, ModelConfig
+from wordwave.tasks.classification import prepare
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.classify import prepare
-from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
-from wordwave.tasks.prepared import train
-from wordwave.training.settings import TrainingSettings
+from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
+from wordwave.tasks.run import train
+from wordwave.training.config import TrainingConfig
 
 TEXTS = ["a fine film", "a dull film", "fine plot and fine words", "how very dull", "fine"] * 6
 LABELS = ["good", "bad", "good", "bad", "good"] * 6
@@ -20,7 +20,7 @@ LABELS = ["good", "bad", "good", "bad", "good"] * 6
 
 def parts(n=30):
     examples = Examples(TEXTS[:n], LABELS[:n], "films")
-    return Parts(examples, examples, examples)
+    return Splits(examples, examples, examples)
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def vectors(tmp_path):
 
 def config(vectors=None, **model):
     model = {"dim": 4, "n_heads": 2, "n_filters": 4, "feed_forward_dim": 8} | model
-    return ClassifyConfig(
-        DataSettings(data="films.csv"),
-        TextSettings(vectors=None if vectors is None else str(vectors)),
+    return ClassificationConfig(
+        DataConfig(data="films.csv"),
+        TextConfig(vectors=None if vectors is None else str(vectors)),
         ModelConfig(**model),
-        TrainingSettings(epochs=2),
+        TrainingConfig(epochs=2),
     )
 
 
@@ -57,7 +57,7 @@ def test_a_loaded_run_says_what_the_trained_one_says(tmp_path, vectors, encoder,
 def test_words_with_a_pretrained_vector_are_known_though_training_lacks_them(vectors):
     vocabulary = prepare(config(vectors), parts()).classifier.encoder.vocabulary
     assert "zebra" in vocabulary
-    few = replace(config(vectors), text=TextSettings(vectors=str(vectors), extra_words=0))
+    few = replace(config(vectors), text=TextConfig(vectors=str(vectors), extra_words=0))
     assert "zebra" not in prepare(few, parts()).classifier.encoder.vocabulary
 
 

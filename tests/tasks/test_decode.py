@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from wordwave.models.decode import Recomputed, beam_search
-from wordwave.models.translation import translation_model
-from wordwave.models.translation_config import TranslationModelConfig
-from wordwave.models.words import END, START
+from wordwave.models.beam_search import Recomputed, beam_search
+from wordwave.models.config import TranslationModelConfig
+from wordwave.models.encoder_decoder import END, START
+from wordwave.models.lstm_decoder import translation_model
 
 WORDS = (4, 5, 6)
 KINDS = [

@@ -6,27 +6,24 @@ import pytest
 import torch
 
 from tolerance import approx
-from wordwave.data.probes import probe
+from wordwave.lab.tasks import probe
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassifyConfig
-from wordwave.tasks.explain import ROUNDING, explain
-from wordwave.tasks.sentences import Labelled, SentenceTask
-from wordwave.tasks.variants import moved, moves_to_try, without
-from wordwave.text.bpe import train_bpe
-from wordwave.text.encode import TextEncoder
-from wordwave.text.sentences import Sentences
-from wordwave.text.tokenise import build_tokeniser
+from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, TextClassifier
+from wordwave.tasks.config import ClassificationConfig
+from wordwave.tasks.explain import ROUNDING, explain, moved, moves_to_try, without
+from wordwave.text.batching import Sentences
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.tokenizers import build_tokenizer, train_bpe
 from wordwave.text.vocabulary import Vocabulary
+from wordwave.training.config import TrainingConfig
 from wordwave.training.loop import Training
-from wordwave.training.settings import TrainingSettings
 
 WORDS = ["the", "film", "is", "not", "good", "but", "bad", "at", "all"]
 TEXT = "the film is not bad but good"
 
 
-def build(embedding="none", encoder="fasttext", *, max_length=60, tokeniser=None, **options):
+def build(embedding="none", encoder="fasttext", *, max_length=60, tokenizer=None, **options):
     config = ModelConfig(
         embedding=embedding,
         encoder=encoder,
@@ -36,11 +33,11 @@ def build(embedding="none", encoder="fasttext", *, max_length=60, tokeniser=None
         max_length=max_length,
         **options,
     )
-    tokeniser = tokeniser or build_tokeniser("plain")
-    vocabulary = Vocabulary.build([WORDS], extra_words=getattr(tokeniser, "words", ()))
+    tokenizer = tokenizer or build_tokenizer("plain")
+    vocabulary = Vocabulary.build([WORDS], extra_words=getattr(tokenizer, "words", ()))
     model = Classifier(config, len(vocabulary), 3).eval()
-    encoder = TextEncoder(tokeniser, vocabulary, max_length=max_length)
-    return TextClassifier(model, encoder, ["a", "b", "c"], ClassifyConfig(model=config))
+    encoder = TextEncoder(tokenizer, vocabulary, max_length=max_length)
+    return TextClassifier(model, encoder, ["a", "b", "c"], ClassificationConfig(model=config))
 
 
 def p_of(classifier, label, text):
@@ -56,21 +53,21 @@ def precedence():
     config = ModelConfig(embedding="complex-order", encoder="fasttext", dim=16, **options)
     model = Classifier(config, len(task.words), 2)
     data = task.examples(1200, (8, 14), seed=0)
-    labelled = Labelled(Sentences.from_padded(data.ids), data.targets)
-    settings = TrainingSettings(
+    labelled = LabelledSentences(Sentences.from_padded(data.ids), data.targets)
+    settings = TrainingConfig(
         epochs=6,
         batch_size=64,
         learning_rate=3e-2,
         schedule="one-cycle",
-        frequency_rate=0.1,
+        frequency_lr_scale=0.1,
         row_sparse=False,
         seed=0,
     )
-    for _ in Training(model, SentenceTask(labelled, group=2), settings).run():
+    for _ in Training(model, ClassificationTask(labelled, group=2), settings).run():
         pass
     vocabulary = Vocabulary([word.lower() for word in task.words])
-    encoder = TextEncoder(build_tokeniser("plain"), vocabulary, max_length=60)
-    return TextClassifier(model, encoder, ["no", "yes"], ClassifyConfig(model=config))
+    encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=60)
+    return TextClassifier(model, encoder, ["no", "yes"], ClassificationConfig(model=config))
 
 
 def test_moves_are_those_of_taking_a_word_out_and_putting_it_back():
@@ -206,8 +203,8 @@ def test_explanations_are_json():
 
 
 def test_pieces_of_words_are_spelled_as_people_write():
-    tokeniser = train_bpe(["the film is naïve"] * 3, 300)
-    said = explain(build("complex-order", tokeniser=tokeniser), "the film is naïve")
+    tokenizer = train_bpe(["the film is naïve"] * 3, 300)
+    said = explain(build("complex-order", tokenizer=tokenizer), "the film is naïve")
     assert [word.word for word in said.words] == ["the", "film", "is", "naïve"]
     assert sorted(said.worst_move.text.split()) == ["film", "is", "naïve", "the"]
 

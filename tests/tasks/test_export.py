@@ -11,12 +11,10 @@ from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks import export
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassifyConfig
-from wordwave.tasks.export import export_onnx, sample_batches
-from wordwave.tasks.graph import ProbabilityGraph
-from wordwave.text.bpe import train_bpe
-from wordwave.text.encode import TextEncoder
-from wordwave.text.tokenise import build_tokeniser
+from wordwave.tasks.config import ClassificationConfig
+from wordwave.tasks.export import ProbabilityGraph, export_onnx, sample_batches
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.tokenizers import build_tokenizer, train_bpe
 from wordwave.text.vocabulary import Vocabulary
 
 pytest.importorskip("onnxscript")
@@ -37,7 +35,7 @@ MODELS = [
 ]
 
 
-def build(encoder="fasttext", embedding="complex-order", *, tokeniser=None, **options):
+def build(encoder="fasttext", embedding="complex-order", *, tokenizer=None, **options):
     sizes = {"dim": 4, "hidden_dim": 4, "n_filters": 3, "widths": (3,), "n_heads": 2}
     config = ModelConfig(
         encoder=encoder,
@@ -47,11 +45,11 @@ def build(encoder="fasttext", embedding="complex-order", *, tokeniser=None, **op
         **sizes,
         **options,
     )
-    tokeniser = tokeniser or build_tokeniser("plain")
-    vocabulary = Vocabulary.build([WORDS], extra_words=getattr(tokeniser, "words", ()))
+    tokenizer = tokenizer or build_tokenizer("plain")
+    vocabulary = Vocabulary.build([WORDS], extra_words=getattr(tokenizer, "words", ()))
     model = Classifier(config, len(vocabulary), 3).eval()
-    encoder = TextEncoder(tokeniser, vocabulary, max_length=50)
-    return TextClassifier(model, encoder, ["a", "b", "ü"], ClassifyConfig(model=config))
+    encoder = TextEncoder(tokenizer, vocabulary, max_length=50)
+    return TextClassifier(model, encoder, ["a", "b", "ü"], ClassificationConfig(model=config))
 
 
 def session_of(path):
@@ -83,10 +81,10 @@ def test_one_file_holds_all_and_the_other_tells_how_to_use_it(tmp_path):
     names = {file.name for file in folder.iterdir()}
     assert names == {"model.onnx", "model.onnx.json"} == {file.name for file in exported.files}
     told = json.loads((folder / "model.onnx.json").read_text(encoding="utf-8"))
-    assert told["labels"] == ["a", "b", "ü"] and told["tokeniser"] == "plain"
+    assert told["labels"] == ["a", "b", "ü"] and told["tokenizer"] == "plain"
     session = session_of(folder / "model.onnx")
     props = session.get_modelmeta().custom_metadata_map
-    assert json.loads(props["words"]) == told["words"] and props["tokeniser"] == "plain"
+    assert json.loads(props["words"]) == told["words"] and props["tokenizer"] == "plain"
     number = {word: i for i, word in enumerate(told["words"])}
     text = "w3 w1 never w7"
     ids = [number.get(word, told["unknown_id"]) for word in text.split()]
@@ -101,7 +99,7 @@ def test_one_file_holds_all_and_the_other_tells_how_to_use_it(tmp_path):
 
 def test_pieces_of_words_come_with_their_tokeniser(tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
-    classifier = build(tokeniser=train_bpe(["w1 w2 w3 hello"] * 3, 280))
+    classifier = build(tokenizer=train_bpe(["w1 w2 w3 hello"] * 3, 280))
     export_onnx(classifier, tmp_path / "model.onnx")
     told = json.loads((tmp_path / "model.onnx.json").read_text(encoding="utf-8"))
     tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / told["tokenizer"]))

@@ -7,17 +7,16 @@ import pytest
 import torch
 
 from wordwave import memory
-from wordwave.data.splits import Parts
+from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
+from wordwave.models.cached_bag import CachedBag
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.models.remembered import RememberedBag
-from wordwave.tasks import sentences
-from wordwave.tasks.classify import prepare
-from wordwave.tasks.config import ClassifyConfig
-from wordwave.tasks.scores import score
-from wordwave.tasks.sentences import Labelled, SentenceTask, classes_of, logits_of
-from wordwave.text.sentences import Sentences
+from wordwave.tasks import classifier as sentences
+from wordwave.tasks.classification import prepare, score
+from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, classes_of, logits_of
+from wordwave.tasks.config import ClassificationConfig
+from wordwave.text.batching import Sentences
 
 
 @pytest.fixture
@@ -32,11 +31,11 @@ def examples(n_words, n_classes):
 
 
 def config(**model):
-    return ClassifyConfig(model=ModelConfig(**model))
+    return ClassificationConfig(model=ModelConfig(**model))
 
 
 def test_a_model_that_does_not_fit_is_refused_with_what_it_would_need(machine):
-    parts = Parts(examples(1_000, 3), None, None)
+    parts = Splits(examples(1_000, 3), None, None)
     machine(10**6)
     with pytest.raises(ValueError, match=r"would need about [\d.]+ MB of memory, and 1.0 MB are"):
         prepare(config(dim=64), parts)
@@ -49,9 +48,9 @@ def test_a_model_that_does_not_fit_is_refused_with_what_it_would_need(machine):
 @pytest.mark.parametrize("row_sparse", [True, False])
 def test_the_estimate_counts_weights_moments_best_and_gradients(machine, row_sparse):
     """Against a model that was made: 4 copies of sparse tables and 5 of all else."""
-    parts = Parts(examples(500, 2), None, None)
+    parts = Splits(examples(500, 2), None, None)
     given = config(dim=32)
-    given = ClassifyConfig(
+    given = ClassificationConfig(
         model=given.model, training=type(given.training)(row_sparse=row_sparse, batch_size=1)
     )
     machine(10**9)
@@ -69,15 +68,15 @@ def test_the_estimate_counts_weights_moments_best_and_gradients(machine, row_spa
 def test_a_test_part_of_many_classes_is_refused_before_training(machine):
     many = examples(10, 2_000)
     machine(10**8)  # 2,000 classes have 4,000,000 pairs, 32 bytes each
-    prepare(config(dim=4, hidden_dim=4), Parts(many, None, None))
+    prepare(config(dim=4, hidden_dim=4), Splits(many, None, None))
     with pytest.raises(ValueError, match="2,000 classes; a test part needs a table of all pairs"):
-        prepare(config(dim=4, hidden_dim=4), Parts(many, None, many))
+        prepare(config(dim=4, hidden_dim=4), Splits(many, None, many))
     with pytest.raises(ValueError, match=r"scoring 2,000 classes would need about 0.1 GB"):
         score(torch.tensor([0]), torch.tensor([0]), [str(i) for i in range(2_000)])
 
 
 def test_estimating_draws_no_random_numbers(machine):
-    parts = Parts(examples(50, 2), None, None)
+    parts = Splits(examples(50, 2), None, None)
     torch.manual_seed(7)
     wanted = torch.rand(1)
     torch.manual_seed(7)
@@ -89,8 +88,8 @@ def test_scoring_many_classes_a_few_at_a_time_gives_the_same(monkeypatch):
     torch.manual_seed(0)
     model = Classifier(ModelConfig(dim=8, hidden_dim=8), 20, 50)
     rows = Sentences.from_lists([[2 + i % 17] * (1 + i % 3) for i in range(40)])
-    data = Labelled(rows, torch.arange(40))
-    task = SentenceTask(data, data)
+    data = LabelledSentences(rows, torch.arange(40))
+    task = ClassificationTask(data, data)
     logits, figures = logits_of(model, rows), task.score(model)
     monkeypatch.setattr(sentences, "LOGITS_AT_ONCE", 120)  # two rows
     assert max(len(some) for some, _ in sentences.read(model, rows)) == 2
@@ -103,8 +102,8 @@ def test_scoring_many_classes_a_few_at_a_time_gives_the_same(monkeypatch):
 
 def test_no_gigabytes_are_remembered_of_a_wide_first_layer():
     wide = Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10_000)
-    assert not RememberedBag.serves(wide)
-    assert RememberedBag.serves(Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10))
+    assert not CachedBag.serves(wide)
+    assert CachedBag.serves(Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10))
 
 
 def test_the_limit_of_a_process_counts():

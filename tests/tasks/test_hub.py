@@ -7,12 +7,12 @@ import pytest
 from huggingface_hub import HfApi, ModelCard
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-from wordwave.data.splits import Parts
+from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.models.config import ModelConfig
+from wordwave.tasks.classification import prepare
 from wordwave.tasks.classifier import FILES, TextClassifier
-from wordwave.tasks.classify import prepare
-from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
+from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
 
 TEXTS = ["Who wrote it?", "Where is it?", "who is he", "where are they"]
 COMMIT = "0" * 40
@@ -22,17 +22,17 @@ RESULT = {
 }
 
 
-def untrained(folder, tokeniser="plain"):
+def untrained(folder, tokenizer="plain"):
     """A classifier whose data and vectors were files in some folder of this machine."""
     vectors = folder / "vectors.txt"
     vectors.write_text("who 1 2\nwhere 2 1\n")
-    config = ClassifyConfig(
-        data=DataSettings(data=str(folder / "questions.csv"), test="C:\\private\\test.csv"),
-        text=TextSettings(tokeniser=tokeniser, bpe_size=300, vectors=str(vectors)),
+    config = ClassificationConfig(
+        data=DataConfig(data=str(folder / "questions.csv"), test="C:\\private\\test.csv"),
+        text=TextConfig(tokenizer=tokenizer, bpe_size=300, vectors=str(vectors)),
         model=ModelConfig(hidden_dim=4),
     )
     examples = Examples(TEXTS, ["person", "place"] * 2)
-    return prepare(config, Parts(examples, None, None)).classifier
+    return prepare(config, Splits(examples, None, None)).classifier
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def uploaded(cache):
     return cache / "models--someone--questions" / "snapshots" / COMMIT
 
 
-@pytest.mark.parametrize("tokeniser", ["plain", "bpe"])
-def test_a_folder_and_back(tmp_path, tokeniser):
-    classifier = untrained(tmp_path, tokeniser)
+@pytest.mark.parametrize("tokenizer", ["plain", "bpe"])
+def test_a_folder_and_back(tmp_path, tokenizer):
+    classifier = untrained(tmp_path, tokenizer)
     classifier.save_pretrained(tmp_path / "model")
     again = TextClassifier.from_pretrained(tmp_path / "model")
     assert (again.logits(TEXTS) == classifier.logits(TEXTS)).all()
@@ -70,12 +70,12 @@ def test_a_folder_and_back(tmp_path, tokeniser):
     assert TextClassifier.from_pretrained(str(tmp_path / "model")).config == again.config
 
 
-@pytest.mark.parametrize("tokeniser", ["plain", "bpe"])
-def test_the_hub_and_back(tmp_path, hub, tokeniser):
-    classifier = untrained(tmp_path, tokeniser)
+@pytest.mark.parametrize("tokenizer", ["plain", "bpe"])
+def test_the_hub_and_back(tmp_path, hub, tokenizer):
+    classifier = untrained(tmp_path, tokenizer)
     assert classifier.push_to_hub("questions") == "uploaded to someone/questions"
     files = {*FILES, "README.md", "config.json"}
-    if tokeniser != "bpe":
+    if tokenizer != "bpe":
         files.remove("tokenizer.json")
     assert {file.name for file in uploaded(hub).iterdir()} == files
     again = TextClassifier.from_pretrained(

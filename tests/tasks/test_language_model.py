@@ -11,19 +11,27 @@ from tolerance import approx
 from wordwave.data.characters import Alphabet, text_of
 from wordwave.data.corpora import load_text
 from wordwave.models.classifier import count_parameters
+from wordwave.models.config import TransformerXLConfig
 from wordwave.models.transformer_xl import TransformerXL
-from wordwave.models.xl_config import XLConfig
-from wordwave.tasks.bits import bits_of, counted_before
-from wordwave.tasks.language_model import evaluate_language_model, prepare
-from wordwave.tasks.lm_config import LmConfig, LmDataSettings, LmTrainingSettings
-from wordwave.tasks.prepared import train
-from wordwave.tasks.sampling import Sampling, draw
-from wordwave.tasks.streams import Segments, StreamTask
-from wordwave.tasks.writer import Writer, model_for
+from wordwave.tasks.config import (
+    LanguageModelConfig,
+    LanguageModelDataConfig,
+    LanguageModelTrainingConfig,
+    Sampling,
+    draw,
+)
+from wordwave.tasks.language_model import LanguageModel, bits_of, counted_before, model_for
+from wordwave.tasks.language_modelling import (
+    LanguageModelTask,
+    Segments,
+    evaluate_language_model,
+    prepare,
+)
+from wordwave.tasks.run import train
 from wordwave.training.loop import Training
 
 WORDS = "the quick brown fox jumps over the lazy dog. "
-REAL = XLConfig(
+REAL = TransformerXLConfig(
     embedding="none",
     dim=16,
     n_layers=2,
@@ -31,7 +39,7 @@ REAL = XLConfig(
     feed_forward_dim=24,
     segment_length=8,
     memory_length=8,
-    evaluation_memory=6,
+    eval_memory_length=6,
 )
 KINDS = {
     "real": REAL,
@@ -41,7 +49,7 @@ KINDS = {
     "waves by segment": replace(REAL, embedding="complex-order", dim=12, wave_positions="segment"),
     "running waves": replace(REAL, embedding="complex-order", dim=12, wave_positions="running"),
 }
-QUICK = LmTrainingSettings(max_steps=20, judge_every=6, batch_size=3, learning_rate=0.01)
+QUICK = LanguageModelTrainingConfig(max_steps=20, eval_every=6, batch_size=3, learning_rate=0.01)
 
 
 @pytest.fixture(params=KINDS.values(), ids=KINDS.keys())
@@ -52,7 +60,7 @@ def config(request):
 def a_writer(oracle, config, text=WORDS):
     alphabet = Alphabet.of(text_of(text, "text"), "char")
     model = oracle.randomise(model_for(alphabet, config), 0.4).eval()
-    return Writer(model, alphabet, LmConfig(model=config))
+    return LanguageModel(model, alphabet, LanguageModelConfig(model=config))
 
 
 def prepared(config):
@@ -139,7 +147,7 @@ def test_wrong_choices_are_refused(wrong, message):
 
 def test_streams_read_the_text_in_order_and_once():
     text = text_of("".join(chr(32 + i % 90) for i in range(1000)), "text")
-    task = StreamTask(text, None, Alphabet.of(text, "char"), length=8)
+    task = LanguageModelTask(text, None, Alphabet.of(text, "char"), length=8)
     batches = task.batches(3, torch.Generator().manual_seed(0))
     assert len(batches) == 333 // 8
     read = torch.stack(list(batches))
@@ -152,7 +160,7 @@ def test_streams_read_the_text_in_order_and_once():
 def test_the_loss_is_that_of_one_long_text_and_memory_ends_with_the_epoch(oracle):
     text = text_of(WORDS * 9, "text")
     writer = a_writer(oracle, replace(REAL, memory_length=1000), WORDS)
-    task = StreamTask(text, None, writer.alphabet, length=10)
+    task = LanguageModelTask(text, None, writer.alphabet, length=10)
     batches = task.batches(1, torch.Generator().manual_seed(0))
     start = int(batches[0])
     losses = [task.loss(writer.model, rows, lambda _: None) for rows in batches]
@@ -174,7 +182,7 @@ def test_streams_count_within_words_wherever_they_begin(oracle):
         ids = [writer.alphabet.ids(text.symbols[:start]) for start in starts]
         read = [int(writer.model.counted(torch.from_numpy(i)[None])) if len(i) else 0 for i in ids]
         assert told.flatten().tolist() == read
-    capped = replace(of_model, wave_period=2)
+    capped = replace(of_model, max_wave_position=2)
     assert counted_before(text, torch.tensor([8]), writer.alphabet, capped).tolist() == [[2]]
 
 
@@ -182,8 +190,10 @@ def test_streams_count_within_words_wherever_they_begin(oracle):
 def test_going_on_ends_with_the_weights_of_never_having_stopped(config, stop_after, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(WORDS * 20)
-    settings = LmConfig(
-        LmDataSettings(data=str(path)), replace(config, dropout=0.1, memory_length=12), QUICK
+    settings = LanguageModelConfig(
+        LanguageModelDataConfig(data=str(path)),
+        replace(config, dropout=0.1, memory_length=12),
+        QUICK,
     )
 
     def begun():
@@ -209,15 +219,15 @@ def test_going_on_ends_with_the_weights_of_never_having_stopped(config, stop_aft
 def test_a_periodic_text_is_learnt_in_seconds(kind, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("abcaabdc " * 2000)
-    model = replace(KINDS[kind], evaluation_memory=16, segment_length=16, memory_length=16)
-    training = LmTrainingSettings(
-        max_steps=120, judge_every=120, batch_size=8, learning_rate=0.01, precision="fp32"
+    model = replace(KINDS[kind], eval_memory_length=16, segment_length=16, memory_length=16)
+    training = LanguageModelTrainingConfig(
+        max_steps=120, eval_every=120, batch_size=8, learning_rate=0.01, precision="fp32"
     )
-    config = LmConfig(LmDataSettings(data=str(path)), model, training)
+    config = LanguageModelConfig(LanguageModelDataConfig(data=str(path)), model, training)
     folder = tmp_path / "run"
     result = train(prepared(config), folder)
     assert result["test_bpc"] < 0.1
-    writer = Writer.load(folder)
+    writer = LanguageModel.load(folder)
     prompt = "abcaabdc " * 3 + "abca"
     assert "".join(writer.write(prompt, 14, Sampling(temperature=0))) == "abdc abcaabdc "
     figures = evaluate_language_model(folder)
@@ -231,23 +241,29 @@ def test_a_periodic_text_is_learnt_in_seconds(kind, tmp_path):
 def test_bytes_are_learnt_as_characters_are(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\x00\xff\xfe" * 300)
-    training = LmTrainingSettings(max_steps=60, judge_every=60, batch_size=4, learning_rate=0.01)
-    config = LmConfig(LmDataSettings(data=str(path), unit="byte"), KINDS["waves"], training)
+    training = LanguageModelTrainingConfig(
+        max_steps=60, eval_every=60, batch_size=4, learning_rate=0.01
+    )
+    config = LanguageModelConfig(
+        LanguageModelDataConfig(data=str(path), unit="byte"), KINDS["waves"], training
+    )
     assert train(prepared(config), tmp_path / "run")["test_bpc"] < 0.5
 
 
 def test_too_short_a_text_and_settings_without_meaning_are_refused(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("x" * 100)
-    config = LmConfig(LmDataSettings(data=str(path)), REAL, replace(QUICK, batch_size=200))
+    config = LanguageModelConfig(
+        LanguageModelDataConfig(data=str(path)), REAL, replace(QUICK, batch_size=200)
+    )
     with pytest.raises(ValueError, match="more than batch_size=200 characters, got 90"):
         train(prepared(config), tmp_path / "run")
     with pytest.raises(ValueError, match="word_dropout has no meaning for language models"):
-        LmTrainingSettings(word_dropout=0.1)
+        LanguageModelTrainingConfig(word_dropout=0.1)
 
 
 def test_rows_of_table_6_have_as_many_parameters_as_each_other():
-    from wordwave.experiments.long.table6 import row_configs
+    from experiments.table6 import row_configs
 
     for size, n in (("small", 864_796), ("paper", 20_495_388)):
         counts = {
@@ -262,13 +278,12 @@ def test_rows_of_table_6_have_as_many_parameters_as_each_other():
 
 
 def test_table_6_runs_goes_on_and_reports(tmp_path):
-    from wordwave.experiments.grid import markdown
-    from wordwave.experiments.long.table6 import ROWS, Table6
-    from wordwave.experiments.long.table6_report import draw_table6, table6_grid
+    from experiments.table6 import ROWS, Table6, draw_table6, table6_grid
+    from wordwave.tables import markdown
 
     path = tmp_path / "text.txt"
     path.write_text(WORDS * 60)
-    changes = (("batch_size", 2), ("judge_every", 1), ("judge_on", 50), ("score_on", 50))
+    changes = (("batch_size", 2), ("eval_every", 1), ("eval_chars", 50), ("test_chars", 50))
     table = Table6(tmp_path / "out", data=str(path), steps=2, seeds=1, changes=changes)
     records = list(table.run(n_jobs=1))
     assert {r["row"] for r in records} == set(ROWS)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from wordwave.cli.score_tables import confusion_table
-from wordwave.tasks.scores import score
+from wordwave.cli.evaluate import confusion_table
+from wordwave.tasks.classification import score
 
 
 def test_figures_of_each_class_are_those_counted_by_hand():

@@ -8,18 +8,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from wordwave.data.parallel_text import Pairs, ParallelParts
-from wordwave.models.translation_config import TranslationModelConfig
-from wordwave.tasks.pair_task import PairTask
-from wordwave.tasks.prepared import train
-from wordwave.tasks.translate import evaluate, prepare
-from wordwave.tasks.translate_config import (
-    ParallelSettings,
-    PieceSettings,
-    TranslateConfig,
-    TranslationTraining,
+from wordwave.data.parallel import ParallelSentences, ParallelSplits
+from wordwave.models.config import TranslationModelConfig
+from wordwave.tasks.bleu import score_translations
+from wordwave.tasks.config import (
+    ParallelDataConfig,
+    SubwordConfig,
+    TranslationConfig,
+    TranslationTrainingConfig,
 )
-from wordwave.tasks.translation_scores import score_translations
+from wordwave.tasks.run import train
+from wordwave.tasks.translation import TranslationTask, evaluate, prepare
 from wordwave.tasks.translator import Search, Translator
 from wordwave.training.loop import Training
 from wordwave.training.run import Stopped
@@ -32,19 +31,21 @@ def mirrored(n, seed=0, name="mirror"):
     """Four words, and the same words from the last to the first."""
     rng = random.Random(seed)
     rows = [[rng.choice(WORDS) for _ in range(4)] for _ in range(n)]
-    return Pairs([" ".join(row) for row in rows], [" ".join(row[::-1]) for row in rows], name)
+    return ParallelSentences(
+        [" ".join(row) for row in rows], [" ".join(row[::-1]) for row in rows], name
+    )
 
 
-PARTS = ParallelParts(mirrored(800), mirrored(40, 1), mirrored(40, 2))
+PARTS = ParallelSplits(mirrored(800), mirrored(40, 1), mirrored(40, 2))
 
 
 def config(embedding="complex-order", dim=16, model=None, **training):
-    settings = {"max_steps": 240, "judge_every": 80, "batch_size": 300, "learning_rate": 0.01}
-    settings |= {"schedule": "one-cycle", "warm_up": 0.1}
-    settings |= {"label_smoothing": 0.0, "precision": "fp32", "average": 2, "judge_bleu": 10}
-    return TranslateConfig(
-        ParallelSettings(),
-        PieceSettings(words="spaced", bpe_size=268),
+    settings = {"max_steps": 240, "eval_every": 80, "batch_size": 300, "learning_rate": 0.01}
+    settings |= {"schedule": "one-cycle", "warmup_fraction": 0.1}
+    settings |= {"label_smoothing": 0.0, "precision": "fp32", "average": 2, "eval_bleu": 10}
+    return TranslationConfig(
+        ParallelDataConfig(),
+        SubwordConfig(words="spaced", bpe_size=268),
         TranslationModelConfig(
             embedding=embedding,
             dim=dim,
@@ -56,7 +57,7 @@ def config(embedding="complex-order", dim=16, model=None, **training):
             max_length=24,
             **model or {},
         ),
-        TranslationTraining(**settings | training),
+        TranslationTrainingConfig(**settings | training),
     )
 
 
@@ -85,7 +86,7 @@ def test_waves_learn_to_turn_sentences_round(learnt):
 def test_the_others_learn_too(embedding, model):
     model = {"architecture": "aed"} if model == "aed" else model
     settings = config(
-        embedding, 32, model, average=0, judge_bleu=0, max_steps=160, learning_rate=0.006
+        embedding, 32, model, average=0, eval_bleu=0, max_steps=160, learning_rate=0.006
     )
     prepared = prepare(settings, PARTS)
     reports = Training(prepared.translator.model, prepared.task, settings.training).run()
@@ -131,7 +132,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(learnt, tmp_path, sto
 
 
 def test_the_mean_of_the_last_looks_is_that(learnt):
-    task = PairTask(learnt[1].task.train, learnt[1].task.dev, config().training)
+    task = TranslationTask(learnt[1].task.train, learnt[1].task.dev, config().training)
     for value in (1.0, 2.0, 4.0):
         task.recent.append({"w": torch.full((2,), value)})
     assert task.averaged()["w"].tolist() == [3.0, 3.0]
@@ -151,8 +152,8 @@ def test_batches_fill_the_budget_and_hold_every_pair_once(learnt):
 
 
 def test_pairs_that_are_too_long_are_left_out_and_counted():
-    train_pairs = Pairs(["ab " * 100, "cd"], ["ab", "cd"], "odd")
-    prepared = prepare(config(judge_bleu=0), replace(PARTS, train=train_pairs))
+    train_pairs = ParallelSentences(["ab " * 100, "cd"], ["ab", "cd"], "odd")
+    prepared = prepare(config(eval_bleu=0), replace(PARTS, train=train_pairs))
     assert len(prepared.task.train.sources) == 1
     assert "1 of 2 pairs of odd have more than 24 pieces and were left out" in prepared.notes[1]
     with pytest.raises(ValueError, match="odd must hold a pair of at most 24 pieces"):
@@ -160,9 +161,9 @@ def test_pairs_that_are_too_long_are_left_out_and_counted():
 
 
 def test_moses_words_go_there_and_back():
-    text = PieceSettings(words="moses", bpe_size=300)
-    pairs = Pairs(["Hello, world!"] * 4, ["Hallo „Welt“, it's 3.5% (so)!"] * 4)
-    prepared = prepare(replace(config(judge_bleu=0), text=text), ParallelParts(pairs, pairs, None))
+    text = SubwordConfig(words="moses", bpe_size=300)
+    pairs = ParallelSentences(["Hello, world!"] * 4, ["Hallo „Welt“, it's 3.5% (so)!"] * 4)
+    prepared = prepare(replace(config(eval_bleu=0), text=text), ParallelSplits(pairs, pairs, None))
     pieces = prepared.translator.pieces
     tokenised = pieces.target.tokenised(pairs.targets[0])
     assert tokenised.startswith('Hallo " Welt " , it')
@@ -196,11 +197,11 @@ def test_evaluate_translates_and_scores(learnt):
     ("options", "said"),
     [
         ({"row_sparse": True}, "row_sparse must be off"),
-        ({"select": "bleu", "judge_bleu": 0}, "select 'bleu' needs judge_bleu above 0"),
+        ({"select": "bleu", "eval_bleu": 0}, "select 'bleu' needs eval_bleu above 0"),
         ({"label_smoothing": 1.0}, r"label_smoothing must be in \[0, 1\), got 1.0"),
         ({"average": -1}, "average must be at least 0, got -1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
-        TranslationTraining(**options)
+        TranslationTrainingConfig(**options)

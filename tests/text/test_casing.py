@@ -2,7 +2,7 @@
 
 import pytest
 
-from wordwave.text.casing import Casing
+from wordwave.text.tokenizers import Casing
 
 TEXTS = ["Der Hund sieht das Haus. Das ist rot.", "Ein Hund bellt; IBM und das T-Shirt!", "Rot"]
 

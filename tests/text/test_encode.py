@@ -1,4 +1,4 @@
-"""Encoding: the remembered chunks give what tokeniser and vocabulary give, and cuts are counted."""
+"""Encoding: the remembered chunks give what tokenizer and vocabulary give, and cuts are counted."""
 
 import copy
 import pickle
@@ -9,10 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.text import encode
-from wordwave.text.bpe import train_bpe
-from wordwave.text.encode import TextEncoder
-from wordwave.text.tokenise import KimTokeniser, PlainTokeniser
+from wordwave.text import encoder as encode
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.tokenizers import KimTokenizer, PlainTokenizer, train_bpe
 from wordwave.text.vocabulary import Vocabulary
 
 TEXTS = ["What's the full form of .com ?", "it's a film , isn't it ?", "日本 café 👍"]
@@ -21,28 +20,28 @@ texts = st.text(alphabet=LETTERS, max_size=60) | st.text(max_size=20) | st.sampl
 batches = st.lists(texts, max_size=8)
 
 
-def encoder(tokeniser, max_length=100):
-    extra = getattr(tokeniser, "words", ())
-    vocabulary = Vocabulary.build(map(tokeniser, TEXTS), extra_words=extra)
-    return TextEncoder(tokeniser, vocabulary, max_length=max_length)
+def encoder(tokenizer, max_length=100):
+    extra = getattr(tokenizer, "words", ())
+    vocabulary = Vocabulary.build(map(tokenizer, TEXTS), extra_words=extra)
+    return TextEncoder(tokenizer, vocabulary, max_length=max_length)
 
 
 def slowly(enc, text):
-    return enc.vocabulary.ids(enc.tokeniser(text))
+    return enc.vocabulary.ids(enc.tokenizer(text))
 
 
 def rows_of(sentences):
     return [row.tolist() for row in sentences.ids.split(sentences.lengths.tolist())]
 
 
-EVERY = {"plain": PlainTokeniser(), "kim": KimTokeniser(), "bpe": train_bpe(TEXTS * 2, 280)}
-every_tokeniser = pytest.mark.parametrize("tokeniser", EVERY.values(), ids=EVERY)
+EVERY = {"plain": PlainTokenizer(), "kim": KimTokenizer(), "bpe": train_bpe(TEXTS * 2, 280)}
+every_tokeniser = pytest.mark.parametrize("tokenizer", EVERY.values(), ids=EVERY)
 
 
 @every_tokeniser
 @given(batch=batches, max_length=st.integers(1, 12))
-def test_the_fast_way_equals_the_obvious_one(tokeniser, batch, max_length):
-    enc = encoder(tokeniser, max_length)
+def test_the_fast_way_equals_the_obvious_one(tokenizer, batch, max_length):
+    enc = encoder(tokenizer, max_length)
     for _ in range(2):  # the second time everything is remembered
         sentences, n_cut = enc.encode(batch)
         obvious = [slowly(enc, text) for text in batch]
@@ -52,10 +51,10 @@ def test_the_fast_way_equals_the_obvious_one(tokeniser, batch, max_length):
 
 @every_tokeniser
 @given(batch=batches)
-def test_a_batch_equals_one_by_one(tokeniser, batch):
-    enc = encoder(tokeniser, 5)
+def test_a_batch_equals_one_by_one(tokenizer, batch):
+    enc = encoder(tokenizer, 5)
     alone = [enc.encode([text]) for text in batch]
-    together = encoder(tokeniser, 5).encode(batch)
+    together = encoder(tokenizer, 5).encode(batch)
     assert rows_of(together.sentences) == [row for e in alone for row in rows_of(e.sentences)]
     assert together.n_cut == sum(e.n_cut for e in alone)
 
@@ -78,7 +77,7 @@ def test_a_million_characters(kind, piece):
 def test_a_long_text_is_not_read_to_its_end():
     read = []
 
-    class Listening(PlainTokeniser):
+    class Listening(PlainTokenizer):
         def __call__(self, text):
             read.append(text)
             return super().__call__(text)
@@ -89,7 +88,7 @@ def test_a_long_text_is_not_read_to_its_end():
 
 
 def test_a_text_without_words_is_one_unknown_word():
-    sentences, n_cut = encoder(KimTokeniser()).encode(["", "   ", "...", "日本"])
+    sentences, n_cut = encoder(KimTokenizer()).encode(["", "   ", "...", "日本"])
     assert rows_of(sentences) == [[1]] * 4 and n_cut == 0
 
 
@@ -98,19 +97,19 @@ def test_bpe_leaves_nothing_unknown():
     for text in ["never seen: Ω≈ç√", "\x00\x01", "👩‍👩‍👧 नमस्ते"]:
         (row,) = rows_of(enc.encode([text]).sentences)
         assert 1 not in row
-        assert enc.tokeniser.decode([enc.vocabulary.words[i] for i in row]) == text
+        assert enc.tokenizer.decode([enc.vocabulary.words[i] for i in row]) == text
 
 
 def test_memory_of_chunks_is_bounded(monkeypatch):
     monkeypatch.setattr(encode, "MOST_CHUNKS", 10)
-    enc = encoder(PlainTokeniser())
+    enc = encoder(PlainTokenizer())
     batch = [" ".join(f"w{i}" for i in range(35)), "x" * 1000, *TEXTS]
     assert rows_of(enc.encode(batch).sentences) == [slowly(enc, text) for text in batch]
     assert len(enc._chunks) <= 10 and max(map(len, enc._chunks)) < 100
 
 
 def test_an_encoder_can_be_copied_and_sent():
-    enc = encoder(PlainTokeniser())
+    enc = encoder(PlainTokenizer())
     expected = enc.encode(TEXTS).sentences
     for again in (copy.deepcopy(enc), pickle.loads(pickle.dumps(enc))):
         got = again.encode([*TEXTS, "new chunks"]).sentences
@@ -118,16 +117,16 @@ def test_an_encoder_can_be_copied_and_sent():
 
 
 def test_no_texts():
-    sentences, n_cut = encoder(PlainTokeniser()).encode([])
+    sentences, n_cut = encoder(PlainTokenizer()).encode([])
     assert len(sentences) == 0 and n_cut == 0
 
 
 def test_mistakes_are_named():
-    enc = encoder(PlainTokeniser())
+    enc = encoder(PlainTokenizer())
     with pytest.raises(ValueError, match="list of texts, got the text 'a text'"):
         enc.encode("a text")
     for wrong in (None, 3.5, b"bytes", ["a", "list"]):
         with pytest.raises(ValueError, match=r"texts must be strings, got .* at 1"):
             enc.encode(["fine", wrong])
     with pytest.raises(ValueError, match="max_length must be at least 1, got 0"):
-        TextEncoder(PlainTokeniser(), Vocabulary.build([]), max_length=0)
+        TextEncoder(PlainTokenizer(), Vocabulary.build([]), max_length=0)

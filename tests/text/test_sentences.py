@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.text.batches import bucketed
-from wordwave.text.sentences import Sentences
+from wordwave.text.batching import Sentences, bucketed
 
 rows_of_ids = st.lists(st.lists(st.integers(1, 99), max_size=6), min_size=1, max_size=8)
 

@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.text.bpe import BpeTokeniser, train_bpe
-from wordwave.text.tokenise import TOKENISERS, KimTokeniser, PlainTokeniser, build_tokeniser
+from wordwave.text.tokenizers import (
+    TOKENIZERS,
+    BPETokenizer,
+    KimTokenizer,
+    PlainTokenizer,
+    build_tokenizer,
+    train_bpe,
+)
 
 TEXTS = ["the cat sat on the mat", "the dog sat on the cat", "Café ☕, naïve!"] * 3
 BPE = train_bpe(TEXTS, 300)
-ALL = [PlainTokeniser(), KimTokeniser(), BPE]
+ALL = [PlainTokenizer(), KimTokenizer(), BPE]
 
 LETTERS = (
     "abEnst've’`.,!?() \t\n\x00\x1c\u0085\u00a0\u2000éİΣσ字カ\u0301\u0323\u200d\ufe0f👍🏽हिمकि가"
@@ -42,25 +48,25 @@ pieces = st.sampled_from(
 english = st.lists(pieces, max_size=12).map("".join)
 
 
-@pytest.mark.parametrize("tokeniser", ALL, ids=TOKENISERS)
+@pytest.mark.parametrize("tokenizer", ALL, ids=TOKENIZERS)
 @given(text=texts)
-def test_a_text_has_the_tokens_of_its_chunks(tokeniser, text):
-    chunks = text.split(tokeniser.separator)
-    assert tokeniser(text) == [token for chunk in chunks for token in tokeniser(chunk)]
+def test_a_text_has_the_tokens_of_its_chunks(tokenizer, text):
+    chunks = text.split(tokenizer.separator)
+    assert tokenizer(text) == [token for chunk in chunks for token in tokenizer(chunk)]
 
 
-@pytest.mark.parametrize("tokeniser", ALL, ids=TOKENISERS)
-def test_tokenisers_travel_to_other_processes(tokeniser):
-    again = pickle.loads(pickle.dumps(tokeniser))
-    assert again.kind == tokeniser.kind and again(TEXTS[2]) == tokeniser(TEXTS[2])
+@pytest.mark.parametrize("tokenizer", ALL, ids=TOKENIZERS)
+def test_tokenisers_travel_to_other_processes(tokenizer):
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again.kind == tokenizer.kind and again(TEXTS[2]) == tokenizer(TEXTS[2])
 
 
-@pytest.mark.parametrize("tokeniser", ALL[:2], ids=TOKENISERS[:2])
+@pytest.mark.parametrize("tokenizer", ALL[:2], ids=TOKENIZERS[:2])
 @pytest.mark.parametrize("piece", ["a", "!", "字", "a\u0301", "\u0301\u0323", "n't ", "\x00", "Σ:"])
-def test_a_million_characters_take_linear_time(tokeniser, piece):
+def test_a_million_characters_take_linear_time(tokenizer, piece):
     text = (piece * 1_000_000)[:1_000_000]
     start = time.process_time()
-    tokeniser(text)
+    tokenizer(text)
     assert time.process_time() - start < 20  # quadratic time would be hours
 
 
@@ -81,19 +87,19 @@ def test_a_million_characters_take_linear_time(tokeniser, piece):
     ],
 )
 def test_plain_words_and_marks(text, tokens):
-    assert PlainTokeniser()(text) == tokens
+    assert PlainTokenizer()(text) == tokens
 
 
 @given(text=texts)
 def test_plain_drops_white_space_only(text):
-    kept = "".join(PlainTokeniser()(text))
+    kept = "".join(PlainTokenizer()(text))
     normal = [unicodedata.normalize("NFC", t) for t in (kept, "".join(text.lower().split()))]
     assert normal[0] == normal[1]
 
 
 def test_plain_knows_every_combining_mark():
     marks = [chr(c) for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c))[0] == "M"]
-    assert all(len(PlainTokeniser()(f"a{mark}b")) == 1 for mark in marks)
+    assert all(len(PlainTokenizer()(f"a{mark}b")) == 1 for mark in marks)
 
 
 def kim_step_by_step(text):
@@ -108,13 +114,13 @@ def kim_step_by_step(text):
 
 @given(text=english | texts)
 def test_kim_in_one_pass_is_kim_step_by_step(text):
-    assert KimTokeniser()(text) == kim_step_by_step(text)
+    assert KimTokenizer()(text) == kim_step_by_step(text)
 
 
 def test_kim_on_a_sentence():
     text = "It's the (rare) film you didn't know you'd love -- [really], isn`t it?"
     expected = "it 's the ( rare ) film you did n't know you 'd love really , isn`t it ?"
-    assert KimTokeniser()(text) == expected.split()
+    assert KimTokenizer()(text) == expected.split()
 
 
 @given(text=texts)
@@ -137,8 +143,8 @@ def test_bpe_reads_half_a_surrogate_pair_as_a_question_mark():
 def test_bpe_is_saved_and_loaded(tmp_path):
     file = tmp_path / "tokenizer.json"
     BPE.save(file)
-    again = build_tokeniser("bpe", file=file)
-    assert isinstance(again, BpeTokeniser) and again.words == BPE.words
+    again = build_tokenizer("bpe", file=file)
+    assert isinstance(again, BPETokenizer) and again.words == BPE.words
     assert again(TEXTS[2]) == BPE(TEXTS[2])
 
 
@@ -149,17 +155,17 @@ def test_a_file_that_is_no_tokeniser_is_refused(tmp_path, content):
     file = tmp_path / "tokenizer.json"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(ValueError, match=r"tokeniser file '.*tokenizer\.json'"):
-        BpeTokeniser.load(file)
+    with pytest.raises(ValueError, match=r"tokenizer file '.*tokenizer\.json'"):
+        BPETokenizer.load(file)
 
 
 def test_mistakes_are_named():
     with pytest.raises(ValueError, match="got 'plane'; did you mean 'plain'"):
-        build_tokeniser("plane")
+        build_tokenizer("plane")
     with pytest.raises(ValueError, match="needs the file"):
-        build_tokeniser("bpe")
+        build_tokenizer("bpe")
     with pytest.raises(ValueError, match="goes with kind 'bpe'"):
-        build_tokeniser("kim", file="tokenizer.json")
+        build_tokenizer("kim", file="tokenizer.json")
     with pytest.raises(ValueError, match=r"vocab_size must be at least 256.*got 100"):
         train_bpe(TEXTS, 100)
 
@@ -168,4 +174,4 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'wordwave\[cli\]'"):
         train_bpe(TEXTS, 300)
-    assert build_tokeniser("plain")("No need") == ["no", "need"]
+    assert build_tokenizer("plain")("No need") == ["no", "need"]

@@ -44,11 +44,11 @@ def commands(data: Path) -> dict[str, Command]:
         },
         "translate": f"train translate --source {source} --target {target} --test-source {source} "
         f"--test-target {target} --bpe-size 256 --dim 16 --encoder-layers 1 --decoder-layers 1 "
-        "--n-heads 2 --feed-forward-dim 32 --max-steps 120 --judge-every 30 --batch-size 256 "
-        "--judge-bleu 20 --save-every 0",
+        "--n-heads 2 --feed-forward-dim 32 --max-steps 120 --eval-every 30 --batch-size 256 "
+        "--eval-bleu 20 --save-every 0",
         "lm": f"train lm --data {text} --dim 16 --n-layers 1 --n-heads 2 --feed-forward-dim 32 "
-        "--segment-length 16 --memory-length 16 --evaluation-memory 32 --judge-on 500 "
-        "--batch-size 8 --max-steps 250 --judge-every 50 --save-every 0",
+        "--segment-length 16 --memory-length 16 --eval-memory-length 32 --eval-chars 500 "
+        "--batch-size 8 --max-steps 250 --eval-every 50 --save-every 0",
         "probe": "probe --tasks precedence --embeddings tpe complex-order --encoders fasttext lstm "
         "--n-train 600 --n-test 100 --epochs 4 --dim 8 --lengths 10-20",
         "compare": f"compare --data {table} --recipes {recipes} --encoders fasttext lstm "
@@ -139,7 +139,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _step(folder: Path) -> int:
-    """The step of the saved state; a finished training has come farthest."""
+    """The step of the saved state; a finished training has come clamp_len."""
     if (folder / "result.json").exists():
         return 10**9
     state = folder / "state" / "state.safetensors"

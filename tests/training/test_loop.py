@@ -8,25 +8,23 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.data.probes import probe
+from wordwave.lab.tasks import probe
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.sentences import Labelled, SentenceTask, accuracy
-from wordwave.text.batches import bucketed, by_length
-from wordwave.text.sentences import Sentences
+from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, accuracy
+from wordwave.text.batching import Sentences, bucketed, by_length
+from wordwave.training.config import TrainingConfig
 from wordwave.training.loop import Training
-from wordwave.training.optimisers import optimisers_for
+from wordwave.training.optim import lr_factor, optimizers_for
 from wordwave.training.positions import random_positions, spread
-from wordwave.training.schedules import rate_share
-from wordwave.training.settings import TrainingSettings
 from wordwave.training.task import Epoch, Step
 
-QUICK = TrainingSettings(epochs=4, learning_rate=0.03, batch_size=64)
+QUICK = TrainingConfig(epochs=4, learning_rate=0.03, batch_size=64)
 
 
 def examples(n, *, seed=0, test=False):
     data = probe("precedence").examples(n, (10, 20), seed=seed, test=test)
-    return Labelled(Sentences.from_padded(data.ids), data.targets)
+    return LabelledSentences(Sentences.from_padded(data.ids), data.targets)
 
 
 def begun(settings, embedding="complex-order", n=1000, dev=None, dropout=0.1):
@@ -40,7 +38,7 @@ def begun(settings, embedding="complex-order", n=1000, dev=None, dropout=0.1):
         word_scale=1.0,
     )
     model = Classifier(config, len(probe("precedence").words), 2, sparse=settings.row_sparse)
-    return Training(model, SentenceTask(examples(n), dev, group=2), settings)
+    return Training(model, ClassificationTask(examples(n), dev, group=2), settings)
 
 
 def trained(settings, **options):
@@ -112,7 +110,7 @@ def test_the_next_figure_decides_between_looks_that_tie_and_patience_does_not_co
     told = iter([(math.nan, 0.0), (0.7, -0.9), (0.7, -0.6), (0.7, -0.8), (0.7, -0.5)])
     training = begun(replace(QUICK, epochs=5, patience=3), n=200)
 
-    class Told(SentenceTask):
+    class Told(ClassificationTask):
         def score(self, model):
             return dict(zip(("accuracy", "likelihood"), next(told), strict=True))
 
@@ -126,14 +124,14 @@ def test_batches_add_up_to_one_step_as_if_they_were_one():
     plain = replace(QUICK, epochs=2, batch_size=64, word_dropout=0.0, row_sparse=False)
     config = {"n": 500, "dropout": 0.0}
     whole = begun(replace(plain, batch_size=500), **config)
-    parts = begun(replace(plain, accumulate=8), **config)
+    parts = begun(replace(plain, grad_accumulation=8), **config)
     losses = [[r.loss for r in t.run() if isinstance(r, Epoch)] for t in (whole, parts)]
     assert parts.progress.step == whole.progress.step == 2
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_steps_end_a_training_and_judgements_come_as_often_as_asked():
-    settings = replace(QUICK, epochs=50, max_steps=21, judge_every=8)
+    settings = replace(QUICK, epochs=50, max_steps=21, eval_every=8)
     training = begun(settings, n=500, dev=examples(100, seed=3))
     reports = list(training.run())
     assert sum(isinstance(r, Step) for r in reports) == 21 == training.n_steps
@@ -170,8 +168,8 @@ def test_a_loss_that_is_no_number_ends_in_one_line_that_says_what_to_do():
 @pytest.mark.parametrize("sparse", [True, False])
 def test_frequencies_get_a_rate_and_a_decay_of_their_own_and_embeddings_no_decay(sparse):
     model = Classifier(ModelConfig(dim=4), 10, 2, sparse=sparse)
-    settings = replace(QUICK, weight_decay=0.1, frequency_decay=0.2)
-    groups = [g for o in optimisers_for(model, settings) for g in o.param_groups]
+    settings = replace(QUICK, weight_decay=0.1, frequency_weight_decay=0.2)
+    groups = [g for o in optimizers_for(model, settings) for g in o.param_groups]
     of = {id(p): g for g in groups for p in g["params"]}
     assert of[id(model.embedding.frequency.weight)]["lr"] == pytest.approx(0.003)
     assert of[id(model.embedding.frequency.weight)]["weight_decay"] == 0.2
@@ -181,14 +179,14 @@ def test_frequencies_get_a_rate_and_a_decay_of_their_own_and_embeddings_no_decay
 
 
 def test_rates_rise_then_fall_or_stay():
-    cycle = [rate_share("one-cycle", step, 100, 0.1) for step in range(100)]
+    cycle = [lr_factor("one-cycle", step, 100, 0.1) for step in range(100)]
     assert cycle[0] == 0.1 and cycle[9] == 1 and cycle[10] == 1 and cycle[99] < 0.02
     assert cycle[10:] == sorted(cycle[10:], reverse=True)
-    cosine = [rate_share("cosine", step, 100, 0.1) for step in range(100)]
+    cosine = [lr_factor("cosine", step, 100, 0.1) for step in range(100)]
     assert cosine[55] == pytest.approx(0.5) and cosine[99] < 0.01
-    root = [rate_share("inverse-sqrt", step, 100, 0.1) for step in range(100)]
+    root = [lr_factor("inverse-sqrt", step, 100, 0.1) for step in range(100)]
     assert root[:10] == cycle[:10] and root[39] == pytest.approx(0.5)
-    flat = [rate_share("constant", step, 100, 0.1) for step in range(100)]
+    flat = [lr_factor("constant", step, 100, 0.1) for step in range(100)]
     assert flat[:10] == cycle[:10] and set(flat[9:]) == {1.0}
 
 
@@ -205,7 +203,7 @@ def test_rates_rise_then_fall_or_stay():
 )
 def test_wrong_settings_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        TrainingSettings(**wrong)
+        TrainingConfig(**wrong)
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from wordwave import WaveEmbedding
-from wordwave.training.optimisers import RowAdam
+from wordwave.training.optim import RowAdam
 
 
 def test_row_adam_equals_sparse_adam_over_many_steps():
@@ -19,10 +19,10 @@ def test_row_adam_equals_sparse_adam_over_many_steps():
     ]
     for step in range(20):
         ids = torch.randint(0, 30, (4, 6), generator=torch.Generator().manual_seed(step))
-        for embedding, optimiser in pairs:
-            optimiser.zero_grad()
+        for embedding, optimizer in pairs:
+            optimizer.zero_grad()
             (embedding(ids) - 1).square().sum().backward()
-            optimiser.step()
+            optimizer.step()
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict(), atol=1e-5, rtol=1e-5)
     assert (ours.amplitude.weight[0] == 0).all()
 
@@ -30,7 +30,7 @@ def test_row_adam_equals_sparse_adam_over_many_steps():
 def test_state_round_trip_goes_on_as_if_nothing_had_happened():
     torch.manual_seed(0)
     embedding = WaveEmbedding(10, 3, sparse=True)
-    optimiser = RowAdam(embedding.parameters(), lr=0.1)
+    optimizer = RowAdam(embedding.parameters(), lr=0.1)
     ids = torch.tensor([[1, 2, 3, 2]])
 
     def step(net, opt):
@@ -38,21 +38,21 @@ def test_state_round_trip_goes_on_as_if_nothing_had_happened():
         net(ids).square().sum().backward()
         opt.step()
 
-    step(embedding, optimiser)
+    step(embedding, optimizer)
     copy = WaveEmbedding(10, 3, sparse=True)
     copy.load_state_dict(embedding.state_dict())
     resumed = RowAdam(copy.parameters(), lr=0.1)
-    resumed.load_state_dict(deepcopy(optimiser.state_dict()))
-    step(embedding, optimiser)
+    resumed.load_state_dict(deepcopy(optimizer.state_dict()))
+    step(embedding, optimizer)
     step(copy, resumed)
     assert torch.equal(embedding.amplitude.weight, copy.amplitude.weight)
 
 
 def test_dense_gradients_and_wrong_numbers_are_refused():
     embedding = WaveEmbedding(10, 3)
-    optimiser = RowAdam(embedding.parameters())
+    optimizer = RowAdam(embedding.parameters())
     embedding(torch.tensor([[1]])).sum().backward()
     with pytest.raises(ValueError, match="sparse=True"):
-        optimiser.step()
+        optimizer.step()
     with pytest.raises(ValueError, match="lr=-1"):
         RowAdam(embedding.parameters(), lr=-1)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from safetensors.torch import load_file
 
-from wordwave.training.journal import read_journal
+from wordwave.training.run import read_metrics
 
 N_KILLS = int(os.environ.get("WORDWAVE_KILLS", "4"))
 
@@ -88,7 +88,7 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_weights(table, undistur
     figures = [
         {k: r[k] for k in ("step", "epoch", "loss", "dev_accuracy")}
         for f in (whole, folder)
-        for r in read_journal(f / "metrics.jsonl")
+        for r in read_metrics(f / "metrics.jsonl")
     ]
     assert figures[: len(figures) // 2] == figures[len(figures) // 2 :]
 
@@ -122,7 +122,7 @@ def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path
     words = command(table, folder)
     words[words.index("--save-every") + 1] = "1000"  # only the stop itself saves
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (folder / "metrics.jsonl").exists() or not read_journal(folder / "metrics.jsonl"):
+    while not (folder / "metrics.jsonl").exists() or not read_metrics(folder / "metrics.jsonl"):
         time.sleep(0.05)
     process.send_signal(how)
     _, told = process.communicate(timeout=60)
@@ -155,7 +155,7 @@ def killed_and_resumed(words, folder, **environment):
         env={**os.environ, **environment},
     )  # fmt: skip
     journal, deadline = folder / "metrics.jsonl", time.monotonic() + 120
-    while not journal.exists() or len(read_journal(journal)) < 2:
+    while not journal.exists() or len(read_metrics(journal)) < 2:
         assert running.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
     family = psutil.Process(running.pid).children(recursive=True)
@@ -196,7 +196,7 @@ def test_two_processes_learn_as_one_with_the_doubled_batch(table, tmp_path):
     run(words)
     done = run(LAUNCH + command(table, two, *plain, epochs=4)[3:], ACCELERATE_USE_CPU="true")
     assert done.stdout.count("Written:") == 1  # only one of the two writes and speaks
-    curves = [[r["loss"] for r in read_journal(f / "metrics.jsonl")] for f in (one, two)]
+    curves = [[r["loss"] for r in read_metrics(f / "metrics.jsonl")] for f in (one, two)]
     assert len(curves[0]) == 4 and curves[0] == pytest.approx(curves[1], rel=1e-4)
     result = [json.loads((f / "result.json").read_text()) for f in (one, two)]
     assert result[0]["dev_accuracy"] == pytest.approx(result[1]["dev_accuracy"], abs=0.02)

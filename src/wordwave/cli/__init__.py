@@ -9,8 +9,10 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+
+from wordwave.errors import WordwaveError
 
 VERBS = {
     "demo": ("wordwave.cli.demo", "the order laboratory in small, on built-in data"),
@@ -18,9 +20,9 @@ VERBS = {
     "data prepare": ("wordwave.cli.data", "download a data set, check it and convert it"),
     "data verify": ("wordwave.cli.data", "check the prepared data sets against their checksums"),
     "train classify": ("wordwave.cli.train", "train a text classifier; the same command goes on"),
-    "train translate": ("wordwave.cli.train_translate", "train a translation model"),
+    "train translate": ("wordwave.cli.train", "train a translation model"),
     "translate": ("wordwave.cli.translate", "sentences in another language, file or pipe"),
-    "train lm": ("wordwave.cli.train_lm", "train a language model of characters, real or of waves"),
+    "train lm": ("wordwave.cli.train", "train a language model of characters, real or of waves"),
     "generate": ("wordwave.cli.generate", "a language model writes on from a prompt"),
     "evaluate": ("wordwave.cli.evaluate", "score a trained model on labelled examples"),
     "predict": ("wordwave.cli.predict", "the classes of texts, as JSON or as a table"),
@@ -28,9 +30,6 @@ VERBS = {
     "export": ("wordwave.cli.export", "a trained model as ONNX, checked against onnxruntime"),
     "search": ("wordwave.cli.search", "search for good settings, by dev accuracy"),
     "compare": ("wordwave.cli.compare", "encoders × embeddings on one data set, as a table"),
-    "reproduce": ("wordwave.cli.reproduce", "the paper's tables and figures by name"),
-    "reproduce table5": ("wordwave.cli.reproduce_long", "the paper's translation table"),
-    "reproduce table6": ("wordwave.cli.reproduce_long", "the paper's language-model table"),
     "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding knows of order"),
 }
 """Each verb is a function of the words after it, named in its module like its last word."""
@@ -41,26 +40,39 @@ _TOO_LARGE = re.compile(
 
 
 def main() -> None:
-    """Run `wordwave VERB …`; a user's mistake ends in one line and exit code 2."""
+    """`wordwave VERB …`"""
+    run_guarded(_run, "wordwave")
+
+
+def run_guarded(run: Callable[[list[str]], None], name: str) -> None:
+    """Run a command with the words after its name; a user's mistake ends in one line and exit
+    code 2, a bug in its traceback. WORDWAVE_TRACEBACK=1 shows the traceback of mistakes too."""
     signal.signal(signal.SIGTERM, _interrupt)  # workers are told to stop as by Ctrl-C
     threading.excepthook = _thread_ended
     _speak_utf8()
     try:
-        _run(sys.argv[1:])
+        run(sys.argv[1:])
     except BrokenPipeError:  # the reader has seen enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError) as mistake:
-        _end(" ".join(str(mistake).split()), 2)
-    except RecursionError:
-        _end("a file is nested too deeply to be read", 2)
+    except KeyboardInterrupt as stop:
+        _end(name, str(stop) or "stopped; run the same command again to resume", 130)
+    except (WordwaveError, OSError, ModuleNotFoundError, RecursionError) as mistake:
+        _end_by_mistake(name, mistake)
     except (MemoryError, OverflowError, RuntimeError, TypeError) as problem:
         if isinstance(problem, (RuntimeError, TypeError)) and not _TOO_LARGE.search(str(problem)):
             raise
-        _end("that is more than this machine can hold or count: ask for less", 2)
-    except ModuleNotFoundError as missing:
-        _end(f"{missing}; the command line needs its extra: pip install 'wordwave[cli]'", 2)
-    except KeyboardInterrupt as stop:
-        _end(str(stop) or "stopped; what was finished is kept, the same command goes on", 130)
+        _end_by_mistake(name, WordwaveError("not enough memory on this machine for these sizes"))
+
+
+def _end_by_mistake(name: str, mistake: Exception) -> None:
+    if os.environ.get("WORDWAVE_TRACEBACK"):
+        raise mistake
+    line = " ".join(str(mistake).split())
+    if isinstance(mistake, RecursionError):
+        line = "a file is nested too deeply to be read"
+    elif isinstance(mistake, ModuleNotFoundError):
+        line += "; the command line needs its extra: pip install 'wordwave[cli]'"
+    _end(name, line, 2)
 
 
 def _run(words: list[str]) -> None:
@@ -87,12 +99,14 @@ def _verb(words: list[str]) -> tuple[str, list[str]]:
         verb = " ".join(words[:n])
         if verb in VERBS:
             return verb, words[n:]
+    if words[0] == "reproduce":
+        raise WordwaveError("the paper's tables are made by `python -m experiments`, see README.md")
     begun = [verb for verb in VERBS if verb.split()[0] == words[0]]
     if begun:
-        raise ValueError(f"{words[0]!r} goes on with a second word: {', '.join(begun)}")
+        raise WordwaveError(f"{words[0]!r} goes on with a second word: {', '.join(begun)}")
     near = get_close_matches(words[0], [verb.split()[0] for verb in VERBS], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "wordwave --help lists them"
-    raise ValueError(f"there is no verb {words[0]!r}; {hint}")
+    raise WordwaveError(f"there is no verb {words[0]!r}; {hint}")
 
 
 def overview(verbs: Iterable[str] = VERBS) -> str:
@@ -112,8 +126,8 @@ def overview(verbs: Iterable[str] = VERBS) -> str:
     )
 
 
-def _end(line: str, code: int) -> None:
-    print(f"wordwave: {line}", file=sys.stderr)
+def _end(name: str, line: str, code: int) -> None:
+    print(f"{name}: {line}", file=sys.stderr)
     sys.exit(code)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from wordwave.errors import WordwaveError
 from wordwave.models.config import (
     ENCODERS,
     PAPER_EMBEDDINGS,
@@ -15,7 +16,7 @@ from wordwave.models.config import (
     EncoderKind,
     ModelConfig,
 )
-from wordwave.tasks.config import ClassifyConfig, DataSettings
+from wordwave.tasks.config import ClassificationConfig, DataConfig
 
 if TYPE_CHECKING:
     from wordwave.cli.console import Console
@@ -46,7 +47,7 @@ class CompareOptions:
     """Trainings at once, one thread each."""
     report_only: bool = False
     """Train nothing; report what is there."""
-    data: Annotated[DataSettings, tyro.conf.OmitArgPrefixes] = field(default_factory=DataSettings)
+    data: Annotated[DataConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=DataConfig)
 
 
 def compare(args: list[str], prog: str) -> None:
@@ -54,21 +55,21 @@ def compare(args: list[str], prog: str) -> None:
     options = tyro.cli(CompareOptions, prog=prog, args=args, config=(tyro.conf.OmitArgPrefixes,))
     from wordwave.cli.console import Console
     from wordwave.cli.progress import exhausted, incomplete, say_skipped, say_waiting, tracked
-    from wordwave.experiments.comparison import (
+    from wordwave.grid import Store, check_grid, run_missing
+    from wordwave.search.compare import (
         KEY,
         Comparison,
         examples_to_compare_on,
         is_record,
+        table,
         trials,
+        write_tables,
     )
-    from wordwave.experiments.comparison_report import table, write_tables
-    from wordwave.experiments.parallel import check_grid, run_missing
-    from wordwave.experiments.store import Store
 
     n_kinds = len(trials(options.encoders, options.embeddings, 1))
     check_grid(n_kinds, options.seeds, options.jobs)
     if not n_kinds:
-        raise ValueError("nothing to train: these encoders and embeddings do not combine")
+        raise WordwaveError("nothing to train: these encoders and embeddings do not combine")
     console = Console()
     parts = examples_to_compare_on(options.data)
     recipes = {encoder: _settings(encoder, options, console) for encoder in options.encoders}
@@ -104,10 +105,12 @@ def compare(args: list[str], prog: str) -> None:
         raise problem or ValueError(f"{note} Run without --report-only for the others.")
 
 
-def _settings(encoder: EncoderKind, options: CompareOptions, console: Console) -> ClassifyConfig:
+def _settings(
+    encoder: EncoderKind, options: CompareOptions, console: Console
+) -> ClassificationConfig:
     """The recipe of an encoder, or the usual settings where its vectors are not to be had."""
     from wordwave.recipes import read_recipe
-    from wordwave.tasks.classify import find_vectors
+    from wordwave.tasks.classification import find_vectors
 
     recipe = read_recipe(encoder, folder=options.recipes)
     if options.vectors is not None:
@@ -121,5 +124,5 @@ def _settings(encoder: EncoderKind, options: CompareOptions, console: Console) -
             raise
         note = f"{encoder}: no pretrained vectors, so the usual settings instead of the recipe"
         console.print(note, highlight=False)
-        return ClassifyConfig(model=ModelConfig(encoder=encoder))
+        return ClassificationConfig(model=ModelConfig(encoder=encoder))
     return recipe

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from wordwave.errors import WordwaveError
+
 if TYPE_CHECKING:
-    from wordwave.data.shelf import Item
+    from wordwave.data.inventory import Item
 
 ALL = "all"
 Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME …")]
@@ -63,8 +65,8 @@ def list_sets() -> None:
     from rich.table import Table
 
     from wordwave.cli.console import Console
-    from wordwave.data.home import data_home
-    from wordwave.data.shelf import shelf
+    from wordwave.data.inventory import shelf
+    from wordwave.data.registry import data_home
 
     table = Table("name", "what", "size", "prepared", "licence")
     table.columns[2].justify = "right"
@@ -108,14 +110,16 @@ def prepare_sets(items: Sequence[Item]) -> None:
 
 def verify_sets(items: Sequence[Item] | None) -> None:
     """Print how each file stands; anything but ok is an error in the end."""
-    from wordwave.data.home import data_home
-    from wordwave.data.shelf import shelf
+    from wordwave.data.inventory import shelf
+    from wordwave.data.registry import data_home
 
     if items is None:
         items = [item for item in shelf().values() if item.n_here()]
         if not items:
             home = data_home()
-            raise ValueError(f"data home '{home}' holds no set; run `wordwave data prepare NAME`")
+            raise WordwaveError(
+                f"data home '{home}' holds no set; run `wordwave data prepare NAME`"
+            )
     n_files, bad, again = 0, [], []
     for item in items:
         for file, state in item.files.items():
@@ -126,17 +130,17 @@ def verify_sets(items: Sequence[Item] | None) -> None:
                 bad.append(file)
                 again.append(item.name)
     if bad:
-        raise ValueError(
+        raise WordwaveError(
             f"{len(bad)} of {n_files} files must be made again ({', '.join(bad)}); "
             f"run `wordwave data prepare {' '.join(dict.fromkeys(again))}`"
         )
 
 
 def _named(names: tuple[str, ...]) -> Sequence[Item]:
-    from wordwave.data.shelf import item_named, shelf
+    from wordwave.data.inventory import item_named, shelf
 
     if not names:
-        raise ValueError(f"name one or more of {', '.join(shelf())}, or {ALL}")
+        raise WordwaveError(f"name one or more of {', '.join(shelf())}, or {ALL}")
     if ALL in names:
         return [*shelf().values()]
     return [item_named(name) for name in dict.fromkeys(names)]

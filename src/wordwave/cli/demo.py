@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from wordwave.cli.options import parsed
+from wordwave.cli.console import parsed
 from wordwave.limits import THREADS, check_limits
 
 VERDICT = """\
@@ -65,7 +65,7 @@ def _waves(path: Path) -> Path:
     import torch
 
     from wordwave.embedding import WaveEmbedding
-    from wordwave.experiments.pictures.waves import draw_waves
+    from wordwave.plotting import draw_waves
 
     amplitude = [[0.0, 0.0, 0.0], [1.0, 0.7, 0.5], [0.9, 1.0, 0.6], [0.5, 0.35, 0.6]]
     frequency = [[0.0, 0.0, 0.0], [1.05, 0.62, 0.35], [0.42, 0.25, 0.13], [0.05, 0.02, 0.0]]

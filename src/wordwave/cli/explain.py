@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from wordwave.cli.options import parsed
+from wordwave.cli.console import parsed
+from wordwave.errors import WordwaveError
 from wordwave.limits import check_limits
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from wordwave.cli.console import Console
-    from wordwave.tasks.explanation import Explanation
+    from wordwave.tasks.explain import Explanation
 
 BAR = 8
 
@@ -60,14 +61,14 @@ def explain(args: list[str], prog: str) -> None:
     """`wordwave explain`"""
     options = parsed(ExplainOptions, args, prog)
     if options.text is not None and options.file is not None:
-        raise ValueError(f"give a text or --file, got both {options.text!r} and '{options.file}'")
+        raise WordwaveError(
+            f"give a text or --file, got both {options.text!r} and '{options.file}'"
+        )
     if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)
-        raise ValueError(f"'{options.text}' is a file: --file reads the texts in it")
+        raise WordwaveError(f"'{options.text}' is a file: --file reads the texts in it")
     from wordwave.cli.console import Console
-    from wordwave.experiments.pictures.canvas import check_format
-    from wordwave.experiments.pictures.explanation import draw_explanation, written_in
-    from wordwave.experiments.pictures.fonts import missing_glyphs
     from wordwave.files import write_text
+    from wordwave.plotting import check_format, draw_explanation, missing_glyphs, written_in
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.explain import explain as explained
 

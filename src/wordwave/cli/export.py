@@ -8,14 +8,16 @@ from typing import Annotated
 
 import tyro
 
+from wordwave.errors import WordwaveError
+
 
 @dataclass(frozen=True)
 class ExportOptions:
     """Write a trained model as one ONNX file, checked against the model on batches of many sizes.
 
     It takes ids, int64 (batch, length), padded with 0, and gives probabilities (batch, classes).
-    FILE.json beside it has what makes ids of texts: words in the order of their ids, tokeniser,
-    greatest length, labels; the ONNX file holds the same as its metadata. Pieces of words (bpe) are
+    FILE.json beside it has what makes ids of texts: words in the order of their ids, tokenizer,
+    greatest length, labels; the ONNX file holds the same as its metadata. Subwords (bpe) are
     in FILE.tokenizer.json, for the library tokenizers; they want a space before the text.
     """
 
@@ -30,7 +32,7 @@ def export(args: list[str], prog: str) -> None:
     options = tyro.cli(ExportOptions, prog=prog, args=args)
     file = options.file or options.run / "model.onnx"
     if file.suffix.lower() != ".onnx":
-        raise ValueError(f"file must end in .onnx, got '{file}'")
+        raise WordwaveError(f"file must end in .onnx, got '{file}'")
     from wordwave.files import check_inside
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.export import export_onnx

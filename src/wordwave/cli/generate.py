@@ -10,9 +10,10 @@ from typing import Annotated
 
 import tyro
 
-from wordwave.cli.options import parsed
+from wordwave.cli.console import parsed
+from wordwave.errors import WordwaveError
 from wordwave.limits import LENGTH, LOOK_BACK, check_limits
-from wordwave.tasks.sampling import Sampling
+from wordwave.tasks.config import Sampling
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class GenerateOptions:
     """Characters to write; of a byte model, bytes."""
     sampling: Sampling = field(default_factory=Sampling)
     memory: int | None = None
-    """Characters that each one looks back to; by default the run's evaluation_memory."""
+    """Characters that each one looks back to; by default the run's eval_memory_length."""
 
     def __post_init__(self) -> None:
         check_limits(self, {"length": (0, LENGTH[1]), "memory": LOOK_BACK})
@@ -40,16 +41,16 @@ def generate(args: list[str], prog: str) -> None:
     import torch
 
     from wordwave.cli.stream import piped, say
-    from wordwave.tasks.writer import Writer
+    from wordwave.tasks.language_model import LanguageModel
 
     torch.set_num_threads(1)
-    writer = Writer.load(options.run)
+    writer = LanguageModel.load(options.run)
     prompt = options.prompt or ""
     if options.prompt == "-":
         try:
             prompt = piped("a prompt").read().decode("utf-8")
         except UnicodeDecodeError as problem:
-            raise ValueError(f"the prompt must be UTF-8, got {problem.reason}") from None
+            raise WordwaveError(f"the prompt must be UTF-8, got {problem.reason}") from None
     if unknown := writer.unknown_in(prompt):
         shown = ", ".join(map(repr, unknown[:8])) + (", …" if len(unknown) > 8 else "")
         print(f"read as unknown, for training never saw them: {shown}", file=sys.stderr)

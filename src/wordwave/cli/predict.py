@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from wordwave.data.row_files import csv_cell, tsv_cell
+from wordwave.data.tables import csv_cell, tsv_cell
+from wordwave.errors import WordwaveError
 
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
@@ -59,7 +60,7 @@ def predict(args: list[str], prog: str) -> None:
 
     form = None if options.out is None else table_form(options.out)
     if options.quiet and form is not None:
-        raise ValueError(f"--quiet is for JSON, got a table to write, '{options.out}'")
+        raise WordwaveError(f"--quiet is for JSON, got a table to write, '{options.out}'")
     classifier = TextClassifier.load(options.run)
     column = options.text or classifier.config.data.text
     parts: Iterable[list[Row]]
@@ -141,14 +142,14 @@ def table_form(out: Path) -> TableForm | None:
     endings = [suffix.lower() for suffix in out.suffixes if suffix.lower() != ".gz"]
     ending = endings[-1] if endings else ""
     if ending not in ("", ".json", ".jsonl", ".txt", *TABLE_FORMS):
-        raise ValueError(f"out must end in .jsonl, .csv or .tsv, also .gz, got '{out}'")
+        raise WordwaveError(f"out must end in .jsonl, .csv or .tsv, also .gz, got '{out}'")
     return TABLE_FORMS.get(ending)
 
 
 def _check_columns(row: Row, columns: list[str]) -> None:
     for name in row:
         if name not in columns:
-            raise ValueError(
+            raise WordwaveError(
                 f"a row has {name!r}, which the first one lacks: a table needs the same columns in "
                 "all rows; write .jsonl, or give all rows the same keys"
             )

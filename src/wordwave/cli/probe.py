@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from wordwave.experiments.lab.laboratory import Budget, check_lengths
+from wordwave.errors import WordwaveError
+from wordwave.lab.laboratory import Budget, check_lengths
 from wordwave.models.config import EMBEDDINGS, ENCODERS
 
 
@@ -56,20 +57,11 @@ def run_probe(options: ProbeOptions) -> None:
     """Check the options, run what is missing, and report."""
     from wordwave.cli.console import Console
     from wordwave.cli.progress import exhausted, incomplete, say_skipped, say_waiting, tracked
-    from wordwave.data.pairs import PAIR_TASKS
-    from wordwave.data.probes import probe as task_named
-    from wordwave.data.sequences import SEQUENCE_TASKS
-    from wordwave.experiments.lab import figures, report
-    from wordwave.experiments.lab.laboratory import (
-        KEY,
-        Laboratory,
-        cell_of,
-        cells,
-        is_record,
-        makes_sense,
-    )
-    from wordwave.experiments.parallel import check_grid, run_missing
-    from wordwave.experiments.store import Record, Store
+    from wordwave.grid import Record, Store, check_grid, run_missing
+    from wordwave.lab import figures, report
+    from wordwave.lab.laboratory import KEY, Laboratory, cell_of, cells, is_record, makes_sense
+    from wordwave.lab.tasks import PAIR_TASKS, SEQUENCE_TASKS
+    from wordwave.lab.tasks import probe as task_named
 
     tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks)
     for task in tasks:
@@ -82,7 +74,7 @@ def run_probe(options: ProbeOptions) -> None:
     check_grid(len(cells(*kinds, 1, options.recipe)), options.seeds, options.jobs)
     wanted = cells(*kinds, options.seeds, options.recipe)
     if not wanted:
-        raise ValueError("nothing to run: these tasks, embeddings and encoders do not combine")
+        raise WordwaveError("nothing to run: these tasks, embeddings and encoders do not combine")
     store = Store(options.out / "records.jsonl", KEY, is_record)
     keys = {store.key_of(laboratory.key(cell)) for cell in wanted}
     options.out.mkdir(parents=True, exist_ok=True)
@@ -136,7 +128,7 @@ def parse_lengths(text: str) -> tuple[int, int]:
     """ "40-60" as (40, 60)."""
     match = re.fullmatch(r"(\d+)-(\d+)", text)
     if not match:
-        raise ValueError(f"lengths must be written shortest-longest, as in 40-60, got {text!r}")
+        raise WordwaveError(f"lengths must be written shortest-longest, as in 40-60, got {text!r}")
     low, high = int(match[1]), int(match[2])
     check_lengths("lengths", low, high)
     return low, high
@@ -145,4 +137,4 @@ def parse_lengths(text: str) -> tuple[int, int]:
 def _check(name: str, values: tuple[str, ...], known: tuple[str, ...]) -> None:
     for value in values:
         if value not in known:
-            raise ValueError(f"{name} must be among {', '.join(known)}, got {value!r}")
+            raise WordwaveError(f"{name} must be among {', '.join(known)}, got {value!r}")

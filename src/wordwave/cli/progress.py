@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from wordwave.cli.console import Console
-    from wordwave.experiments.parallel import FailedCellsError
-    from wordwave.experiments.store import Store
+    from wordwave.grid import FailedCellsError, Store
     from wordwave.training.run import Watch
     from wordwave.training.task import Epoch, Note, Step
 
@@ -56,7 +55,7 @@ def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterat
 
 def exhausted(results: Iterable[object]) -> FailedCellsError | None:
     """Take all results; what cannot be run is a problem to tell after the others are shown."""
-    from wordwave.experiments.parallel import FailedCellsError
+    from wordwave.grid import FailedCellsError
 
     try:
         for _ in results:

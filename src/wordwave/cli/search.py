@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from wordwave.cli.options import parsed
-from wordwave.cli.training import defaults_from
-from wordwave.experiments.parallel import MOST_JOBS
-from wordwave.experiments.tuning.pools import PoolName
-from wordwave.tasks.config import ClassifyConfig
-from wordwave.tasks.examples import load_examples
+from wordwave.cli.console import parsed
+from wordwave.cli.train import defaults_from
+from wordwave.errors import WordwaveError
+from wordwave.grid import MOST_JOBS
+from wordwave.search.space import SpaceName
+from wordwave.tasks.config import ClassificationConfig
 
 if TYPE_CHECKING:
     from wordwave.cli.console import Console
-    from wordwave.data.splits import Parts
-    from wordwave.experiments.tuning.search import Search
-    from wordwave.experiments.tuning.study import SharedStudy
+    from wordwave.data.splits import Splits
+    from wordwave.search.study import SharedStudy
+    from wordwave.search.trials import Search
 
 MOST_TRIALS = 100_000
 
 
 @dataclass(frozen=True)
-class SearchOptions(ClassifyConfig):
+class SearchOptions(ClassificationConfig):
     """Search for good settings: trials draw some from a pool and are judged on dev examples.
 
     No trial sees the test part. The same command goes on where it stopped, or joins in where it
@@ -38,7 +38,7 @@ class SearchOptions(ClassifyConfig):
     config: str | None = None
     """A YAML file with any of the settings below (the config.yaml of a run is one), or a recipe
     that comes along: fasttext, cnn, lstm, transformer. Flags count more."""
-    pool: PoolName = "wide"
+    pool: SpaceName = "wide"
     """paper: batch size, learning rate, weight decay, hidden units and filters of the paper;
     narrow: learning rate, dropout and word dropout; wide: more values, also of the read-out and
     whatever else the encoder and embedding use."""
@@ -52,7 +52,7 @@ class SearchOptions(ClassifyConfig):
 
 def search(args: list[str], prog: str) -> None:
     """`wordwave search`"""
-    default = SearchOptions(**defaults_from(args, ClassifyConfig, "classify"))
+    default = SearchOptions(**defaults_from(args, ClassificationConfig, "classify"))
     options = parsed(
         SearchOptions, args, prog, default=default, config=(tyro.conf.OmitArgPrefixes,)
     )
@@ -60,31 +60,32 @@ def search(args: list[str], prog: str) -> None:
         value = getattr(options, name)
         if not 1 <= value <= most:
             rule = "at least 1" if value < 1 else f"at most {most}"
-            raise ValueError(f"{name} must be {rule}, got {value}")
+            raise WordwaveError(f"{name} must be {rule}, got {value}")
     try:
         import optuna  # noqa: F401
     except ModuleNotFoundError:
-        raise ValueError("search needs optuna: pip install 'wordwave[search]'") from None
-    from wordwave.experiments.tuning.search import Search
+        raise WordwaveError("search needs optuna: pip install 'wordwave[search]'") from None
+    from wordwave.search.trials import Search
 
-    config = ClassifyConfig(options.data, options.text, options.model, options.training)
+    config = ClassificationConfig(options.data, options.text, options.model, options.training)
     parts = load_without_test(config)
     run_search(Search(config, options.pool, parts, options.out, options.trials), options.jobs)
 
 
-def load_without_test(config: ClassifyConfig) -> Parts:
+def load_without_test(config: ClassificationConfig) -> Splits:
     """Training and dev examples; a test file of one's own is not even opened."""
-    from wordwave.data.catalogue import CATALOGUE
+    from wordwave.data.registry import CATALOGUE
 
     data = config.data if config.data.data in CATALOGUE else replace(config.data, test=None)
+    from wordwave.tasks.classification import load_examples
+
     return replace(load_examples(data), test=None)
 
 
 def run_search(plan: Search, jobs: int) -> None:
     """Make the trials that are missing, with a bar, and report."""
     from wordwave.cli.console import Console
-    from wordwave.experiments.tuning.report import best_table, importances, write_files
-    from wordwave.experiments.tuning.search import run_workers
+    from wordwave.search.trials import best_table, importances, run_workers, write_files
 
     console, shared = Console(), plan.open()
     n_missing = plan.total - len(shared.finished())
@@ -106,12 +107,12 @@ def run_search(plan: Search, jobs: int) -> None:
     finished = shared.finished()
     if len(finished) < plan.total:
         at = ", ".join(str(slot + 1) for slot in shared.abandoned())
-        raise ValueError(
+        raise WordwaveError(
             f"each worker was killed twice{at and f', at last in trial {at}'} (is memory short?); "
             f"{len(finished)} of {plan.total} trials are kept, run the same command again to resume"
         )
     if not shared.ranked():
-        raise ValueError(f"no trial came to an end: {finished[0].user_attrs.get('stopped')}")
+        raise WordwaveError(f"no trial came to an end: {finished[0].user_attrs.get('stopped')}")
     written = write_files(plan, shared)
     console.print(best_table(shared.ranked()[:5]))
     if weights := importances(shared):

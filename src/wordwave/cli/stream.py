@@ -11,6 +11,8 @@ from queue import Queue
 from threading import Thread
 from typing import IO, TypeVar
 
+from wordwave.errors import WordwaveError
+
 T = TypeVar("T")
 
 
@@ -59,7 +61,7 @@ def piped(what: str) -> IO[bytes]:
     Not `sys.stdin` itself: Python cannot end while a thread waits for a line of it.
     """
     if sys.stdin is None:
-        raise ValueError(f"there is no standard input to read {what} from")
+        raise WordwaveError(f"there is no standard input to read {what} from")
     if sys.stdin.isatty():
         print(f"Type {what}; Ctrl-D ends.", file=sys.stderr)
     try:

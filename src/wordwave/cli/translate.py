@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from wordwave.cli.options import parsed
+from wordwave.cli.console import parsed
+from wordwave.errors import WordwaveError
 from wordwave.limits import THREADS, check_limits
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def translate(args: list[str], prog: str) -> None:
 
     from wordwave.cli.stream import arriving, batches, is_text, piped, say
     from wordwave.data.tables import read_texts
-    from wordwave.experiments.pictures.canvas import check_format
     from wordwave.files import write_whole
+    from wordwave.plotting import check_format
     from wordwave.tasks.translator import Search, Translator
 
     if options.picture is not None:
@@ -101,7 +102,7 @@ def _check_length(references: list[str], options: TranslateOptions) -> None:
     if options.file is not None and Path(options.file).is_file():
         n = sum(1 for _ in read_texts(options.file, form="txt"))
         if n != len(references):
-            raise ValueError(
+            raise WordwaveError(
                 f"'{options.reference}' must have a line for each of the {n:,} of "
                 f"'{options.file}', got {len(references):,}"
             )
@@ -146,8 +147,7 @@ class Teller:
 
     def _draw_first(self, texts: list[str], found: list[list[Translation]]) -> None:
         """Draw the first sentence that says something, once."""
-        from wordwave.experiments.pictures.attention import draw_attention
-        from wordwave.experiments.pictures.fonts import missing_glyphs
+        from wordwave.plotting import draw_attention, missing_glyphs
 
         for text, (best, *_) in zip(texts, found, strict=True):
             if self.picture is not None and self.translator.pieces.source.tokenised(text):
@@ -160,8 +160,8 @@ class Teller:
 
 
 def _score(translator: Translator, said: list[Translation], references: list[str]) -> None:
-    from wordwave.cli.train_translate import figure_lines
-    from wordwave.tasks.translate import scored
+    from wordwave.cli.train import figure_lines
+    from wordwave.tasks.translation import scored
 
     scores = scored(translator, said, references)
     print("\n".join(figure_lines(scores.plain())), file=sys.stderr)

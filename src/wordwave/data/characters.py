@@ -23,6 +23,8 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from wordwave.errors import WordwaveError
+
 Unit = Literal["char", "byte"]
 UNIT_NAMES: dict[str, str] = {"char": "character", "byte": "byte"}
 
@@ -57,9 +59,9 @@ def read_text(path: Path, unit: Unit = "char") -> Text:
     """A text file of UTF-8, or of any bytes by `unit="byte"`; also .gz and .xz."""
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"there is no text file '{path}'")
+        raise WordwaveError(f"there is no text file '{path}'")
     if path.stat().st_size == 0:
-        raise ValueError(f"'{path}' must hold text, got an empty file")
+        raise WordwaveError(f"'{path}' must hold text, got an empty file")
     with path.open("rb") as plain:
         return _mapped(_unpacked(path, plain), f"'{path}'", unit)
 
@@ -67,7 +69,7 @@ def read_text(path: Path, unit: Unit = "char") -> Text:
 def text_of(content: str, name: str, unit: Unit = "char") -> Text:
     """A text that is in memory."""
     if not content:
-        raise ValueError(f"{name} must hold text, got none")
+        raise WordwaveError(f"{name} must hold text, got none")
     raw = content.encode()
     kind = np.uint8 if unit == "byte" or content.isascii() else np.uint32
     return Text(name, np.frombuffer(raw if kind is np.uint8 else content.encode("utf-32-le"), kind))
@@ -81,14 +83,14 @@ def _unpacked(path: Path, plain: IO[bytes]) -> IO[bytes]:
         with _PACKED[path.suffix](path) as packed:
             shutil.copyfileobj(packed, whole, CHUNK)
     except _BROKEN as problem:
-        raise ValueError(f"'{path}' is not a whole {path.suffix} file: {problem}") from None
+        raise WordwaveError(f"'{path}' is not a whole {path.suffix} file: {problem}") from None
     return whole
 
 
 def _mapped(file: IO[bytes], name: str, unit: Unit) -> Text:
     file.seek(0, 2)
     if file.tell() == 0:
-        raise ValueError(f"{name} must hold text, got an empty file")
+        raise WordwaveError(f"{name} must hold text, got an empty file")
     file.flush()
     text = Text(name, np.memmap(file, np.uint8, mode="r"))
     if unit == "byte" or not any((chunk >= 128).any() for chunk in text.chunks()):
@@ -103,7 +105,7 @@ def _mapped(file: IO[bytes], name: str, unit: Unit) -> Text:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as problem:
         where = n_read + problem.start - len(decoder.getstate()[0])
-        raise ValueError(
+        raise WordwaveError(
             f"{name} must be UTF-8, got another byte near {max(where, 0):,}; "
             "train lm --unit byte reads files of any kind"
         ) from None
@@ -120,9 +122,9 @@ class Alphabet:
 
     def __init__(self, unit: Unit, characters: str = "") -> None:
         if unit not in ("char", "byte"):
-            raise ValueError(f"unit must be 'char' or 'byte', got {clipped(unit)}")
+            raise WordwaveError(f"unit must be 'char' or 'byte', got {clipped(unit)}")
         if len(set(characters)) < len(characters):
-            raise ValueError(f"characters must differ, got {clipped(characters)}")
+            raise WordwaveError(f"characters must differ, got {clipped(characters)}")
         self.unit: Unit = unit
         self.characters = characters
         self.letters: NDArray[np.bool_]
@@ -194,7 +196,7 @@ class Alphabet:
     def from_dict(cls, saved: object) -> Alphabet:
         """The alphabet that `to_dict` wrote."""
         if not isinstance(saved, Mapping) or not isinstance(saved.get("characters"), str):
-            raise ValueError(f"an alphabet is {{'unit', 'characters'}}, got {clipped(saved)}")
+            raise WordwaveError(f"an alphabet is {{'unit', 'characters'}}, got {clipped(saved)}")
         return cls(saved.get("unit"), saved["characters"])  # type: ignore[arg-type]
 
 

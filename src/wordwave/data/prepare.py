@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from wordwave.data.catalogue import DataSet, Part, Source
-from wordwave.data.home import data_home
+from wordwave.data.registry import DataSet, Part, Source, data_home
+from wordwave.errors import WordwaveError
 from wordwave.files import locked, write_whole
 
 MIRROR = "WORDWAVE_MIRROR"
@@ -91,7 +91,7 @@ def fetch(source: Source, folder: Path, *, progress: Progress | None = None) -> 
 
     mirror = os.environ.get(MIRROR)
     if mirror and not mirror.startswith(("http://", "https://")):
-        raise ValueError(f"{MIRROR} must start with http:// or https://, got {mirror!r}")
+        raise WordwaveError(f"{MIRROR} must start with http:// or https://, got {mirror!r}")
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"{source.file}.part"
     with _quiet(pooch.get_logger()), locked(folder / f".{source.file}.lock"):
@@ -165,7 +165,7 @@ class _Continued:
                         self.progress(self.source.file, done, total)
         if done > _LARGEST:
             self.part.unlink()
-            raise ValueError(f"{self.source.file}: more than {_LARGEST} bytes came from {url}")
+            raise WordwaveError(f"{self.source.file}: more than {_LARGEST} bytes came from {url}")
         if total is not None and done < total:
             raise OSError(f"{self.source.file}: {done} of {total} bytes came from {url}; {_GO_ON}")
 
@@ -175,7 +175,7 @@ def prepared_text(part: Part, raws: list[Path]) -> bytes:
     try:
         rows = _rows(part, raws)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{part.file}: its source is not {part.encoding}: {error}") from None
+        raise WordwaveError(f"{part.file}: its source is not {part.encoding}: {error}") from None
     return "".join(f"{label}\t{text.strip(' ')}\n" for label, text in rows).encode()
 
 
@@ -210,11 +210,11 @@ def _member(path: Path, name: str) -> bytes:
         with zipfile.ZipFile(path) as archive, archive.open(name) as file:
             content = file.read(_LARGEST + 1)
     except KeyError:
-        raise ValueError(f"'{path}' has no {name!r} in it") from None
+        raise WordwaveError(f"'{path}' has no {name!r} in it") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"'{path}' is not a zip that can be read: {error}") from None
+        raise WordwaveError(f"'{path}' is not a zip that can be read: {error}") from None
     if len(content) > _LARGEST:
-        raise ValueError(f"'{path}': {name!r} must not be larger than {_LARGEST} bytes")
+        raise WordwaveError(f"'{path}': {name!r} must not be larger than {_LARGEST} bytes")
     return content
 
 
@@ -227,7 +227,7 @@ def _write_gzip(path: Path, content: bytes) -> None:
 def _check_sha256(file: str, what: str, expected: str, content: bytes) -> None:
     got = hashlib.sha256(content).hexdigest()
     if got != expected:
-        raise ValueError(
+        raise WordwaveError(
             f"{file}: {what} must have the sha256 {expected[:12]}…, got {got[:12]}…; "
             "it was not kept"
         )

@@ -1,25 +1,205 @@
-"""Texts and labels out of files: csv, tsv, jsonl and plain text, each also as `.gz`."""
+"""Files of rows: csv, tsv, jsonl and plain text, each also as `.gz`, from bytes to cells by column.
+
+Files are streamed. Lines end with LF (or CR LF) and nowhere else: U+0085 and its like are part of a
+text. Whatever is wrong with a file is one line that names the file, the line and the rule.
+"""
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as clipped
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast, get_args
 
-from wordwave.data.row_files import (
-    Form,
-    blamed,
-    existing,
-    form_of,
-    numbered_lines,
-    opened,
-    rows,
-)
+from wordwave.errors import WordwaveError, suggestion
+
+Form = Literal["txt", "csv", "tsv", "jsonl"]
+Row = tuple[int, dict[str, Any]]
+"""A line's number and its cells by column."""
+
+# A file of another kind is not to be read into memory as one line.
+_LONGEST_LINE = 1 << 28
+_LONGEST_CELL = 2**31 - 1  # the most that csv takes on every platform
+
+
+def existing(path: str | Path) -> Path:
+    path = Path(path)
+    if path.is_dir():
+        raise WordwaveError(f"'{path}' must be a file, got a folder")
+    if not path.exists():
+        raise FileNotFoundError(f"file '{path}' does not exist")
+    return path
+
+
+def form_of(path: Path, but: str = "") -> Form:
+    known = [form for form in get_args(Form) if form != but]
+    form = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if form not in known:
+        endings = ", ".join(f".{form}" for form in known)
+        raise WordwaveError(f"file '{path}' must end in one of {endings}, or one of these and .gz")
+    return cast("Form", form)
+
+
+@contextmanager
+def opened(source: Path | IO[bytes]) -> Iterator[IO[bytes]]:
+    """The file or stream as bytes; a stream of the caller's is left open."""
+    if not isinstance(source, Path):
+        yield source
+    elif source.name.lower().endswith(".gz"):
+        with gzip.open(source) as file:
+            yield cast("IO[bytes]", file)
+    else:
+        with source.open("rb") as file:
+            yield file
+
+
+@contextmanager
+def blamed(source: Path | IO[bytes]) -> Iterator[None]:
+    """Adds which file it was to what is wrong."""
+    name = f"file '{source}'" if isinstance(source, Path) else "the input"
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise WordwaveError(f"{name} is not a whole gzip file: {error}") from None
+    except csv.Error as error:
+        raise WordwaveError(f"{name}: {error}") from None
+    except ValueError as error:
+        raise WordwaveError(f"{name}: {error}") from None
+
+
+def numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
+    """Numbered lines with their ends, split at LF only."""
+    line = offset = 0
+    while content := file.readline(_LONGEST_LINE):
+        line += 1
+        if len(content) == _LONGEST_LINE:
+            raise WordwaveError(f"line {line} must be shorter than {_LONGEST_LINE} bytes")
+        if b"\0" in content:
+            raise WordwaveError(f"line {line} holds a NUL byte: not a text file")
+        if line == 1:
+            offset = 3 * content.startswith(b"\xef\xbb\xbf")  # a byte order mark
+            content = content[offset:]
+        try:
+            yield line, content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            at = offset + error.start
+            raise WordwaveError(f"line {line} must be UTF-8, but is not at byte {at}") from None
+        offset += len(content)
+
+
+def rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Row]:
+    """Rows that have all the columns wanted, though perhaps no value in them."""
+    read = _json_rows(file) if form == "jsonl" else _csv_rows(file, form, wanted)
+    for line, row in read:
+        for column in wanted:
+            if column not in row:
+                raise WordwaveError(f"line {line}: {_no_column(column, list(row))}")
+        yield line, row
+
+
+def _csv_rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Row]:
+    records = _csv_records(file, form)
+    _, header = next(records, (0, None))
+    if header is None:
+        raise WordwaveError("must start with a line of column names, got an empty file")
+    for column in wanted:
+        if header.count(column) != 1:
+            raise WordwaveError(_no_column(column, header))
+    header = _each_once(header)
+    for line, cells in records:
+        if len(cells) != len(header):
+            raise WordwaveError(
+                f"line {line} must have {len(header)} cells like the first line, got {len(cells)}"
+            )
+        yield line, dict(zip(header, cells, strict=True))
+
+
+def _each_once(names: list[str]) -> list[str]:
+    """The names, with .1, .2, … after those that came before."""
+    found: list[str] = []
+    for name in names:
+        number, unused = 0, name
+        while unused in found:
+            number += 1
+            unused = f"{name}.{number}"
+        found.append(unused)
+    return found
+
+
+def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]:
+    """Records with the number of their first line; blank lines are left out."""
+    if form == "tsv":
+        for line, content in numbered_lines(file):
+            if row := content.removesuffix("\n").removesuffix("\r"):
+                yield line, list(map(_unquoted, row.split("\t")))
+        return
+    lines = (content for _, content in numbered_lines(file))
+    reader = csv.reader(lines, strict=True)
+    while True:
+        line = reader.line_num + 1
+        limit = csv.field_size_limit(_LONGEST_CELL)  # one for the whole process, so put back
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise WordwaveError(f"line {line} is not {form}: {error}") from None
+        finally:
+            csv.field_size_limit(limit)
+        if cells:
+            yield line, cells
+
+
+def _unquoted(cell: str) -> str:
+    """A cell of a tsv file without the quotes around it, if they are that."""
+    if len(cell) < 2 or not (cell[0] == cell[-1] == '"'):
+        return cell
+    inside = cell[1:-1]
+    return cell if '"' in inside.replace('""', "") else inside.replace('""', '"')
+
+
+def csv_cell(text: str) -> str:
+    """A text as a cell that is read as it was."""
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+
+def tsv_cell(text: str) -> str:
+    """A text as a cell that is read as it was, but for tabs and line ends, which become spaces."""
+    cell = re.sub(r"\r\n|[\t\r\n]", " ", text)
+    return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
+
+
+def _json_rows(file: IO[bytes]) -> Iterator[Row]:
+    for line, content in numbered_lines(file):
+        if not content.strip():
+            continue
+        try:
+            row = json.loads(content)
+        except (ValueError, RecursionError):
+            raise WordwaveError(f"line {line} must be JSON, got {clipped(content)}") from None
+        if not isinstance(row, dict):
+            raise WordwaveError(f"line {line} must be a JSON object, got {clipped(row)}")
+        yield line, row
+
+
+def _no_column(column: str, columns: list[str]) -> str:
+    if columns.count(column) > 1:
+        return f"column {column!r} must be there once, got it {columns.count(column)} times"
+    if len(columns) == 1 and ";" in columns[0]:
+        return f"there is no column {column!r}: cells must be parted by commas, not by semicolons"
+    hint = suggestion(column, columns, cutoff=0.5)
+    shown = ", ".join(clipped(name) for name in columns[:20])
+    more = ", …" if len(columns) > 20 else ""
+    return f"there is no column {column!r}, only {shown}{more}{hint}"
+
 
 _NOT_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
@@ -36,7 +216,7 @@ class Examples:
     def __post_init__(self) -> None:
         if len(self.texts) != len(self.labels):
             n, m = len(self.texts), len(self.labels)
-            raise ValueError(
+            raise WordwaveError(
                 f"{self.name}: every text must have a label, got {n} texts, {m} labels"
             )
 
@@ -63,7 +243,7 @@ def read_examples(path: str | Path, *, text: str = "text", label: str = "label")
             texts.append(_text_in(row, text, line))
             labels.append(_label_in(row, label, line))
         if not texts:
-            raise ValueError("must hold at least one example, got none")
+            raise WordwaveError("must hold at least one example, got none")
     return Examples(texts, labels, str(path))
 
 
@@ -78,17 +258,17 @@ def read_headerless(path: str | Path, classes: Sequence[str] | None = None) -> E
         for line, content in numbered_lines(file):
             label, tab, text = content.removesuffix("\n").partition("\t")
             if not tab:
-                raise ValueError(f"line {line} must be label<TAB>text, got {clipped(content)}")
+                raise WordwaveError(f"line {line} must be label<TAB>text, got {clipped(content)}")
             if classes is not None:
                 if not (label.isdecimal() and int(label) < len(classes)):
-                    raise ValueError(
+                    raise WordwaveError(
                         f"line {line}: label must be 0 … {len(classes) - 1}, got {clipped(label)}"
                     )
                 label = classes[int(label)]
             texts.append(text)
             labels.append(label)
         if not texts:
-            raise ValueError("must hold at least one example, got none")
+            raise WordwaveError("must hold at least one example, got none")
     return Examples(texts, labels, str(path))
 
 
@@ -132,7 +312,7 @@ def _cells(source: Path | IO[bytes], form: Form, text: str) -> Iterator[dict[str
                 row[text] = _text_in(row, text, line, may_be_empty=True)
                 yield row
         if empty:
-            raise ValueError("must hold at least one text, got none")
+            raise WordwaveError("must hold at least one text, got none")
 
 
 def _text_in(row: dict[str, Any], column: str, line: int, *, may_be_empty: bool = False) -> str:
@@ -140,11 +320,11 @@ def _text_in(row: dict[str, Any], column: str, line: int, *, may_be_empty: bool 
     if may_be_empty and (value is None or value == ""):
         return ""
     if value is None or value == "" or value != value:
-        raise ValueError(f"line {line}: {column!r} must hold a text, got {_nothing(value)}")
+        raise WordwaveError(f"line {line}: {column!r} must hold a text, got {_nothing(value)}")
     if not isinstance(value, str):
-        raise ValueError(f"line {line}: {column!r} must be a text, got {clipped(value)}")
+        raise WordwaveError(f"line {line}: {column!r} must be a text, got {clipped(value)}")
     if _NOT_A_CHARACTER.search(value):
-        raise ValueError(f"line {line}: {column!r} holds half a surrogate pair")
+        raise WordwaveError(f"line {line}: {column!r} holds half a surrogate pair")
     return value
 
 
@@ -154,9 +334,9 @@ def _label_in(row: dict[str, Any], column: str, line: int) -> str:
     if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return json.dumps(value)
     if not isinstance(value, str) or value.strip().lower() in ("", "nan"):
-        raise ValueError(f"line {line}: {column!r} must hold a label, got {_nothing(value)}")
+        raise WordwaveError(f"line {line}: {column!r} must hold a label, got {_nothing(value)}")
     if _NOT_A_CHARACTER.search(value):
-        raise ValueError(f"line {line}: {column!r} holds half a surrogate pair")
+        raise WordwaveError(f"line {line}: {column!r} holds half a surrogate pair")
     return value
 
 

@@ -12,7 +12,7 @@ from wordwave.embedding.positional import (
     WordEmbedding,
 )
 from wordwave.embedding.wave import WaveEmbedding
-from wordwave.names import unknown
+from wordwave.errors import unknown
 
 Embedding: TypeAlias = WordEmbedding | WaveEmbedding
 """What all of them are: a vector a word to which a position is added, or a wave."""

@@ -7,15 +7,17 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from wordwave.errors import WordwaveError
+
 Device: TypeAlias = torch.device | str | int | None
 
 
 def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
     for name, value in (("vocab_size", vocab_size), ("dim", dim)):
         if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+            raise WordwaveError(f"{name} must be at least 1, got {value}")
     if padding_idx is not None and not 0 <= padding_idx < vocab_size:
-        raise ValueError(
+        raise WordwaveError(
             f"padding_idx must be None or in [0, {vocab_size}) for vocab_size={vocab_size}, "
             f"got {padding_idx}"
         )
@@ -24,16 +26,16 @@ def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
 def check_ids(ids: Tensor, vocab_size: int) -> None:
     """Refuse ids that no table can serve, naming the offender."""
     if ids.dtype not in (torch.int64, torch.int32):
-        raise ValueError(f"ids must be a tensor of int64 or int32, got {ids.dtype}")
+        raise WordwaveError(f"ids must be a tensor of int64 or int32, got {ids.dtype}")
     if ids.dim() == 0:
-        raise ValueError("ids must have at least one dimension (..., L), got a scalar")
+        raise WordwaveError("ids must have at least one dimension (..., L), got a scalar")
     if has_no_values(ids) or ids.numel() == 0:
         return
     low, high = (int(v) for v in torch.aminmax(ids))
     if low < 0 or high >= vocab_size:
         bad = low if low < 0 else high
         where = tuple(int(i) for i in (ids == bad).nonzero()[0])
-        raise ValueError(f"ids must be in [0, {vocab_size}), got {bad} at index {where}")
+        raise WordwaveError(f"ids must be in [0, {vocab_size}), got {bad} at index {where}")
 
 
 def has_no_values(x: Tensor) -> bool:
@@ -52,10 +54,10 @@ def count_positions(ids: Tensor, positions: Tensor | int | None, name: str = "po
         return torch.arange(1, ids.shape[-1] + 1, device=ids.device).unsqueeze(-1)
     positions = torch.as_tensor(positions, device=ids.device)
     if positions.is_complex() or positions.dtype == torch.bool:
-        raise ValueError(f"{name} must be integers or real numbers, got {positions.dtype}")
+        raise WordwaveError(f"{name} must be integers or real numbers, got {positions.dtype}")
     sizes = zip(reversed(positions.shape), reversed(ids.shape), strict=False)
     if positions.dim() > ids.dim() or any(p not in (1, n) for p, n in sizes):
-        raise ValueError(
+        raise WordwaveError(
             f"{name} must broadcast to the shape of ids {tuple(ids.shape)}, "
             f"got shape {tuple(positions.shape)}"
         )

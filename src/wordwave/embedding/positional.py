@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
 from wordwave.embedding.inputs import Device, check_ids, check_sizes, count_positions, is_word
-from wordwave.embedding.table import Table
+from wordwave.embedding.wave import Table
+from wordwave.errors import WordwaveError
 
 
 class WordEmbedding(nn.Module):
@@ -43,7 +44,7 @@ class WordEmbedding(nn.Module):
         super().__init__()
         check_sizes(vocab_size, dim, padding_idx)
         if vectors is not None and vectors.shape != (vocab_size, dim):
-            raise ValueError(
+            raise WordwaveError(
                 f"vectors must have shape {(vocab_size, dim)}, got {tuple(vectors.shape)}"
             )
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, dim
@@ -95,7 +96,7 @@ class LearnedPositionEmbedding(WordEmbedding):
         **options: object,
     ) -> None:
         if max_length < 1:
-            raise ValueError(f"max_length must be at least 1, got {max_length}")
+            raise WordwaveError(f"max_length must be at least 1, got {max_length}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.max_length = max_length
         words = self.words.weight
@@ -105,11 +106,11 @@ class LearnedPositionEmbedding(WordEmbedding):
     def place(self, position: Tensor) -> Tensor:
         index = position.squeeze(-1)
         if index.is_floating_point():
-            raise ValueError(f"positions must be integers for 'pe', got {index.dtype}")
+            raise WordwaveError(f"positions must be integers for 'pe', got {index.dtype}")
         if not torch.compiler.is_compiling() and index.numel():
             low, high = (int(v) for v in torch.aminmax(index))
             if low < 0 or high > self.max_length:
-                raise ValueError(
+                raise WordwaveError(
                     f"positions must be in [0, max_length={self.max_length}] for 'pe', got "
                     f"{low if low < 0 else high}; build it with a larger max_length"
                 )
@@ -126,7 +127,7 @@ class SinusoidalPositionEmbedding(WordEmbedding):
         self, vocab_size: int, dim: int, *, position_scale: float = 1.0, **options: object
     ) -> None:
         if dim % 2:
-            raise ValueError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
+            raise WordwaveError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         # Kept with the weights: a trained model is nothing without it.
         scale = self.words.weight.new_tensor(float(position_scale))

@@ -1,7 +1,8 @@
-"""The wave embedding of Wang et al. (ICLR 2020): a word is a wave over positions."""
+"""A table of one number for each word and dimension, full or shared."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -9,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.angle import angle
-from wordwave.embedding.frequency import FrequencyInit, initial_frequencies
+from wordwave.angle import angle, sinusoidal
+from wordwave.embedding._kernel import SHORT, wave_rows
 from wordwave.embedding.inputs import (
     Device,
     check_ids,
@@ -19,8 +20,165 @@ from wordwave.embedding.inputs import (
     has_no_values,
     is_word,
 )
-from wordwave.embedding.kernel import SHORT, wave_rows
-from wordwave.embedding.table import Share, Table, check_share
+from wordwave.errors import WordwaveError
+
+Share = Literal["word", "dim"] | None
+"""`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
+`"dim"`: one per word, shared by all dimensions."""
+
+SHARES: tuple[Share, ...] = (None, "word", "dim")
+
+
+def check_share(name: str, share: Share) -> None:
+    if share not in SHARES:
+        raise WordwaveError(f"{name} must be one of None, 'word', 'dim', got {share!r}")
+
+
+class Table(nn.Module):
+    """Look-up of a (V, D) table that may be stored smaller than it is.
+
+    Stored shape: (V, D) full, (1, D) shared by all words, (V, 1) shared by all dimensions.
+    """
+
+    def __init__(
+        self,
+        values: Tensor,
+        *,
+        vocab_size: int,
+        share: Share = None,
+        padding_idx: int | None = None,
+        sparse: bool = False,
+        frozen: bool = False,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.vocab_size, self.share, self.padding_idx, self.sparse = (
+            vocab_size,
+            share,
+            padding_idx,
+            sparse,
+        )
+        self.weight = nn.Parameter(
+            values.detach().to(cx.parameter_dtype(dtype), copy=True), requires_grad=not frozen
+        )
+        self.zero_padding()
+
+    @staticmethod
+    def shape(vocab_size: int, dim: int, share: Share) -> tuple[int, int]:
+        """The stored shape of a table for V words and D dimensions."""
+        return (1 if share == "word" else vocab_size, 1 if share == "dim" else dim)
+
+    @property
+    def per_word(self) -> bool:
+        return self.share != "word"
+
+    @property
+    def row_sparse(self) -> bool:
+        """Whether gradients hold only the rows in use."""
+        return self.sparse and self.per_word
+
+    @torch.no_grad()
+    def zero_padding(self) -> None:
+        if self.per_word and self.padding_idx is not None:
+            self.weight[self.padding_idx] = 0
+
+    @torch.no_grad()
+    def resize(self, vocab_size: int) -> None:
+        """Keep the first rows, and draw new ones as spread as those of the words that are there."""
+        if self.per_word:
+            old = self.weight
+            words = [row for row in range(len(old)) if row != self.padding_idx]
+            known = old[words] if words else torch.zeros_like(old)
+            spread = known.std(dim=0) if len(known) > 1 else torch.zeros_like(known[0])
+            noise = torch.randn(vocab_size, old.shape[1], dtype=old.dtype, device=old.device)
+            rows = known.mean(dim=0) + spread * noise
+            kept = min(len(old), vocab_size)
+            rows[:kept] = old[:kept]
+            self.weight = nn.Parameter(rows, requires_grad=old.requires_grad)
+            self.zero_padding()
+        self.vocab_size = vocab_size
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Shape: (..., L) -> (..., L, D), or what broadcasts to it: (1, D), (..., L, 1)"""
+        if not self.per_word:
+            return self.weight
+        return F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
+
+    def full(self) -> Tensor:
+        """The whole table. Shape: (V, D), or (V, 1) where the dimensions share"""
+        return self.weight.expand(self.vocab_size, -1)
+
+    def extra_repr(self) -> str:
+        return f"{tuple(self.weight.shape)}, share={self.share!r}, sparse={self.sparse}"
+
+
+FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
+
+DEFAULT_RANGES: dict[str, tuple[float, float]] = {
+    "log-spaced": (1e-4, 1.0),
+    "log-uniform": (1e-4, 1.0),
+    "uniform": (-0.3, 0.3),
+}
+
+
+def initial_frequencies(
+    shape: tuple[int, int],
+    init: FrequencyInit | Tensor,
+    *,
+    limits: tuple[float, float] | None = None,
+    per_word: bool = False,
+    device: torch.device | str | int | None = None,
+) -> Tensor:
+    """Starting values of a frequency table of any sharing.
+
+    With one frequency `per_word` there are no dimensions to spread a spectrum over: there the
+    spread-out kinds start every word at the middle (geometric mean) of the spectrum.
+
+    Shape: the given one, (V, D), (1, D) or (V, 1)
+    """
+    if limits is not None and (isinstance(init, Tensor) or init == "sinusoidal"):
+        kind = "a tensor" if isinstance(init, Tensor) else repr(init)
+        raise WordwaveError(f"frequency_range does not go with frequency_init = {kind}")
+    if isinstance(init, Tensor):
+        return _given(init, shape).to(device=device)
+    low, high = _limits(init, limits)
+    rows, dim = shape
+    if init == "uniform":
+        return torch.empty(shape, device=device).uniform_(low, high)
+    if init == "log-uniform":
+        spread = torch.empty(shape, device=device).uniform_(math.log(low), math.log(high))
+        return spread.exp()
+    if per_word:
+        return torch.full(shape, math.sqrt(low * high), device=device)
+    if init == "sinusoidal":
+        return sinusoidal(dim, device=device).repeat(rows, 1)
+    spaced = torch.logspace(math.log10(high), math.log10(low), dim, device=device)
+    return spaced.repeat(rows, 1)
+
+
+def _given(values: Tensor, shape: tuple[int, int]) -> Tensor:
+    try:
+        return values.detach().to(torch.get_default_dtype()).expand(shape)
+    except RuntimeError:
+        raise WordwaveError(
+            f"frequency_init as a tensor must broadcast to {shape}, got {tuple(values.shape)}"
+        ) from None
+
+
+def _limits(init: str, limits: tuple[float, float] | None) -> tuple[float, float]:
+    if init == "sinusoidal":
+        return 1e-4, 1.0
+    if init not in DEFAULT_RANGES:
+        known = ", ".join(map(repr, ("sinusoidal", *DEFAULT_RANGES)))
+        raise WordwaveError(f"frequency_init must be a tensor or one of {known}, got {init!r}")
+    if limits is None:
+        return DEFAULT_RANGES[init]
+    least = -math.inf if init == "uniform" else 0.0
+    if len(limits) != 2 or not least < limits[0] < limits[1] < math.inf:
+        rule = "low < high" if init == "uniform" else "0 < low < high"
+        raise WordwaveError(f"frequency_range must have {rule} for {init!r}, got {limits}")
+    return limits
+
 
 STARTING_DAMPING = -6.0  # softplus(−6) = 0.0025: a wave keeps 90% of its height over 40 words
 
@@ -44,7 +202,7 @@ class WaveEmbedding(nn.Module):
         frequency_range: (low, high) of the last three kinds.
         vectors: pretrained word vectors (V, D) as amplitudes; by default drawn from N(0, 1).
         freeze_vectors, freeze_frequency: keep these as they start.
-        sparse: row-sparse gradients, for an optimiser that updates only the rows a batch touched.
+        sparse: row-sparse gradients, for an optimizer that updates only the rows a batch touched.
         device, dtype: of the parameters, as in torch.nn.
     """
 
@@ -168,7 +326,7 @@ class WaveEmbedding(nn.Module):
 
     def resize(self, vocab_size: int) -> None:
         """Change the number of words in place: the first rows stay, new words are drawn as spread
-        as those that are there. The tables are new parameters, which an optimiser must be told."""
+        as those that are there. The tables are new parameters, which an optimizer must be told."""
         check_sizes(vocab_size, self.dim, self.padding_idx)
         for table in (self.amplitude, self.frequency, self.phase, self.damping):
             if table is not None:
@@ -184,7 +342,7 @@ class WaveEmbedding(nn.Module):
         """
         check_ids(ids, self.vocab_size)
         if z.shape != (*ids.shape, self.out_dim):
-            raise ValueError(
+            raise WordwaveError(
                 f"z must have the shape of ids and a width of {self.out_dim}, "
                 f"{(*ids.shape, self.out_dim)}, got {tuple(z.shape)}"
             )
@@ -241,9 +399,8 @@ def _all_near(position: Tensor) -> bool:
 
 
 def _check_vectors(vectors: Tensor, shape: torch.Size) -> Tensor:
-    cx.check_tensor("vectors", vectors)
     if vectors.shape != shape:
-        raise ValueError(
+        raise WordwaveError(
             f"vectors must have the shape of the amplitude table {tuple(shape)}, "
             f"got {tuple(vectors.shape)}"
         )

@@ -4,13 +4,11 @@ Widths are counted in numbers of the field; a complex tensor is `[real | imag]` 
 `wordwave.complex`). All layers take sequences as (B, L, width).
 """
 
-from wordwave.layers.attention import MultiHeadAttention
+from wordwave.layers.attention import KVCache, MultiHeadAttention, Score
 from wordwave.layers.conv import Conv1d
-from wordwave.layers.heads import Memory, Score
-from wordwave.layers.lengths import word_mask
 from wordwave.layers.linear import FeedForward, Linear
 from wordwave.layers.norm import BatchNorm, Dropout, LayerNorm
-from wordwave.layers.recurrent import LSTM, RNN
+from wordwave.layers.recurrent import LSTM, RNN, word_mask
 from wordwave.layers.weight import Field, Sharing, n_parts, side_by_side
 
 __all__ = [
@@ -21,9 +19,9 @@ __all__ = [
     "Dropout",
     "FeedForward",
     "Field",
+    "KVCache",
     "LayerNorm",
     "Linear",
-    "Memory",
     "MultiHeadAttention",
     "Score",
     "Sharing",

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave.errors import WordwaveError
 from wordwave.layers.weight import (
     Bias,
     Device,
@@ -48,7 +49,7 @@ class Conv1d(nn.Module):
         super().__init__()
         check_at_least_one(kernel_size=kernel_size)
         if padding < 0:
-            raise ValueError(f"padding must be at least 0, got {padding}")
+            raise WordwaveError(f"padding must be at least 0, got {padding}")
         self.in_dim, self.out_dim, self.kernel_size = in_dim, out_dim, kernel_size
         self.padding = padding
         self.field: Field = field
@@ -60,7 +61,7 @@ class Conv1d(nn.Module):
         """Shape: (B, L, parts·in) -> (B, L + 2·padding − k + 1, parts·out)"""
         check_input("x", x, self.in_dim, self.field, batched=True)
         if x.shape[1] + 2 * self.padding < self.kernel_size:
-            raise ValueError(
+            raise WordwaveError(
                 f"x must be (B, L, width) with L + 2·padding >= kernel_size={self.kernel_size}, "
                 f"got shape {tuple(x.shape)} and padding={self.padding}"
             )

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave.errors import WordwaveError
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
     Bias,
@@ -92,11 +93,11 @@ class FeedForward(nn.Module):
         check_at_least_one(dim=dim, hidden_dim=hidden_dim)
         check_dropout("dropout", dropout)
         if hidden not in (None, "real", "complex"):
-            raise ValueError(f"hidden must be 'real' or 'complex', got {hidden!r}")
+            raise WordwaveError(f"hidden must be 'real' or 'complex', got {hidden!r}")
         if hidden == "real" and field == "complex":
             dim, field, share = n_parts(field) * dim, "real", "none"
         elif hidden == "complex" and field == "real":
-            raise ValueError("hidden='complex' goes with field='complex'")
+            raise WordwaveError("hidden='complex' goes with field='complex'")
         made: dict[str, Any] = {"field": field, "share": share, "device": device, "dtype": dtype}
         self.widen = Linear(dim, hidden_dim, **made)
         self.narrow = Linear(hidden_dim, dim, **made)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
+from wordwave.errors import WordwaveError
 from wordwave.layers.weight import (
     Device,
     Field,
@@ -89,10 +90,10 @@ class BatchNorm(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Shape: x (..., parts·D), mask (...) true where a word is -> (..., parts·D)"""
         check_input("x", x, self.dim, self.field)
-        if mask is not None:
-            cx.check_tensor("mask", mask)
         if mask is not None and mask.shape != x.shape[:-1]:
-            raise ValueError(f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}")
+            raise WordwaveError(
+                f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}"
+            )
         # Sums over thousands of words are beyond 8 bits of mantissa.
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         mean, variance = self.mean, self.variance
@@ -131,7 +132,7 @@ class Dropout(nn.Module):
         """Shape: (..., parts·D) -> (..., parts·D)"""
         cx.check_real("x", x)
         if x.dim() == 0:
-            raise ValueError("x must have at least one dimension (..., width), got a scalar")
+            raise WordwaveError("x must have at least one dimension (..., width), got a scalar")
         if self.n_parts == 2:
             cx.width(x)  # refuses an odd one
         if not self.training or self.p == 0:

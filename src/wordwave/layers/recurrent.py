@@ -1,9 +1,4 @@
-"""Recurrent layers (App. B, Eq. 11) on torch's fused real kernels.
-
-The activations and gates act on each part by itself, so a complex LSTM of H units is a real LSTM
-of 2·H units whose weights have the block structure of a complex matrix. Recurrence runs in the
-precision of the weights, under autocast too: errors would add up over a sentence.
-"""
+"""Sentences of different lengths in one batch."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.layers.lengths import checked_lengths, last_word, reversed_words, word_mask
+from wordwave.errors import WordwaveError
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
     Bias,
@@ -28,6 +23,49 @@ from wordwave.layers.weight import (
     n_parts,
     side_by_side,
 )
+
+
+def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
+    is_whole = not (lengths.is_floating_point() or lengths.is_complex())
+    if lengths.shape != x.shape[:1] or not is_whole or lengths.dtype == torch.bool:
+        raise WordwaveError(
+            f"lengths must be {x.shape[0]} integers, one per sentence, "
+            f"got shape {tuple(lengths.shape)} of {lengths.dtype}"
+        )
+    if not torch.compiler.is_compiling() and lengths.numel():
+        low, high = (int(v) for v in torch.aminmax(lengths))
+        if low < 0 or high > x.shape[1]:
+            bad = low if low < 0 else high
+            raise WordwaveError(f"lengths must be in [0, L={x.shape[1]}], got {bad}")
+    return lengths.to(device=x.device, dtype=torch.long)
+
+
+def word_mask(lengths: Tensor, length: int) -> Tensor:
+    """True where a word is, false where padding is. Shape: (B,) -> (B, L)"""
+    return torch.arange(length, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def last_word(out: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
+    """The output at each sentence's last word, the starting state for an empty one.
+
+    Shape: out (B, L, W), start (1, B, W), lengths (B,) -> (1, B, W)
+    """
+    index = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, out.shape[-1])
+    last = out.gather(1, index).transpose(0, 1)
+    return torch.where((lengths > 0).view(1, -1, 1), last, start)
+
+
+def reversed_words(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sentence read from its last word to its first; padding stays where it is.
+
+    Shape: (B, L, W) -> (B, L, W)
+    """
+    if lengths is None:
+        return x.flip(1)
+    place = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    mirrored = lengths.unsqueeze(1) - 1 - place
+    order = torch.where(mirrored >= 0, mirrored, place)
+    return x.gather(1, order.unsqueeze(-1).expand_as(x))
 
 
 class _Direction(nn.Module):
@@ -130,7 +168,9 @@ class _Recurrent(nn.Module, ABC):
         shape = (len(self.directions), n, self.width)
         if len(state) != self.n_states or any(s.shape != shape for s in state):
             got = [tuple(s.shape) for s in state]
-            raise ValueError(f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}")
+            raise WordwaveError(
+                f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}"
+            )
 
 
 class RNN(_Recurrent):

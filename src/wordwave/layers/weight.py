@@ -1,9 +1,4 @@
-"""The weight of a layer over the real or the complex field.
-
-A complex layer is a real layer with a structured weight (App. B, Eq. 10): `A + i·B` acts on
-`[real | imag]` as the matrix `[[A, −B], [B, A]]`. So each layer of this package is written once,
-on torch's real kernels, and asks for a weight of the field it works over.
-"""
+"""The product of a complex matrix and a batch of complex vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +11,39 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.layers.product import complex_linear
+from wordwave.errors import WordwaveError
+
+
+def complex_linear(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    """(A + i·B)·x + bias, as one real product with a block matrix or as three small ones.
+
+    Shape: x (..., 2·in), a and b (out, in), bias (2·out,) -> (..., 2·out)
+    """
+    if _three_are_faster(x, a):
+        return _three_products(x, a, b, bias)
+    return F.linear(x, cx.block(a, b), bias)
+
+
+def _three_products(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    """Gauss: a quarter fewer multiplications, forwards and backwards, for a few more additions."""
+    real, imag = cx.split(x)
+    p, q = F.linear(real, a), F.linear(imag, b)
+    both = F.linear(real + imag, a + b)
+    y = cx.join(p - q, both - (p + q))
+    return y if bias is None else y + bias
+
+
+def _three_are_faster(x: Tensor, a: Tensor) -> bool:
+    """In float32 on a CPU, where large products wait for arithmetic and not for memory."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and not torch.compiler.is_compiling()
+        and not torch.is_autocast_enabled("cpu")
+        and x.numel() >= 256 * x.shape[-1]
+        and min(a.shape) >= 128
+    )
+
 
 Field = Literal["real", "complex"]
 Device: TypeAlias = torch.device | str | int | None
@@ -27,18 +54,18 @@ Sharing = Literal["none", "real", "tied"]
 
 def check_field(field: str) -> None:
     if field not in get_args(Field):
-        raise ValueError(f"field must be 'real' or 'complex', got {field!r}")
+        raise WordwaveError(f"field must be 'real' or 'complex', got {field!r}")
 
 
 def check_at_least_one(**values: int) -> None:
     for name, value in values.items():
         if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+            raise WordwaveError(f"{name} must be at least 1, got {value}")
 
 
 def check_dropout(name: str, p: float) -> None:
     if not 0 <= p < 1:
-        raise ValueError(f"{name} must be in [0, 1), got {p}")
+        raise WordwaveError(f"{name} must be in [0, 1), got {p}")
 
 
 def n_parts(field: Field) -> int:
@@ -58,11 +85,11 @@ def check_input(name: str, x: Tensor, dim: int, field: Field, *, batched: bool =
     """Refuse a tensor that is not (..., dim) over the field, or (B, L, dim) if `batched`."""
     cx.check_real(name, x)
     if batched and x.dim() != 3:
-        raise ValueError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
+        raise WordwaveError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
     expected = n_parts(field) * dim
     if x.dim() == 0 or x.shape[-1] != expected:
         layout = f" (2 x {dim}, [real | imag])" if field == "complex" else ""
-        raise ValueError(
+        raise WordwaveError(
             f"{name} must have a last dimension of {expected}{layout}, got shape {tuple(x.shape)}"
         )
 
@@ -89,9 +116,11 @@ class Weight(nn.Module):
         check_at_least_one(out_dim=out_dim, in_dim=in_dim)
         check_field(field)
         if share not in get_args(Sharing):
-            raise ValueError(f"share must be 'none', 'real' or 'tied', got {share!r}")
+            raise WordwaveError(f"share must be 'none', 'real' or 'tied', got {share!r}")
         if field == "real" and share != "none":
-            raise ValueError(f"share={share!r} binds the parts of a complex weight; field is real")
+            raise WordwaveError(
+                f"share={share!r} binds the parts of a complex weight; field is real"
+            )
         self.field: Field = field
         self.share, self.n_stacked = share, n_stacked
         shape = (n_stacked * out_dim, in_dim, *kernel)

@@ -9,12 +9,10 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import Embedding, build_embedding
+from wordwave.errors import WordwaveError
 from wordwave.layers import Dropout, Field, n_parts
-from wordwave.models.bag import Bag
-from wordwave.models.cnn import CNN
 from wordwave.models.config import IN_ATTENTION, ModelConfig
-from wordwave.models.lstm import Recurrent
-from wordwave.models.transformer import Transformer
+from wordwave.models.encoders import CNN, Bag, Recurrent, Transformer
 
 PADDING = 0
 WAVE_OPTIONS = (
@@ -115,7 +113,7 @@ class Tagger(Classifier):
         self, config: ModelConfig, vocab_size: int, n_classes: int, **options: Any
     ) -> None:
         if config.encoder not in ("lstm", "transformer"):
-            raise ValueError(
+            raise WordwaveError(
                 f"a tagger needs the encoder 'lstm' or 'transformer', got {config.encoder!r}"
             )
         super().__init__(config, vocab_size, n_classes, **options)

@@ -1,10 +1,4 @@
-"""Transformer-XL (Dai et al., 2019): a language model that remembers the segments before.
-
-In training a layer looks back at the states that the layer below had in the last segments; no
-gradient goes there. When the model is scored or writes, weights stand still, so keys and values
-themselves are kept, and each character looks back to the same number of others: what is predicted
-does not depend on how a text is cut into segments.
-"""
+"""Where characters stand: in the text, in a segment of it, or in their words."""
 
 from __future__ import annotations
 
@@ -16,16 +10,84 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import build_embedding
-from wordwave.layers import Dropout, FeedForward, Field, LayerNorm, Memory
-from wordwave.models.places import Places
-from wordwave.models.relative import BackwardAttention
-from wordwave.models.xl_config import XLConfig
+from wordwave.embedding.inputs import check_ids
+from wordwave.errors import WordwaveError
+from wordwave.layers import Dropout, FeedForward, Field, KVCache, LayerNorm
+from wordwave.layers.relative_attention import RelativeAttention
+from wordwave.models.config import TransformerXLConfig
 
 
-class Reading(NamedTuple):
+class PositionCounter(nn.Module):
+    """Counts characters, on from what was read before.
+
+    Args:
+        config: says what positions count within.
+        vocab_size: number V of characters.
+        letters: which characters words are made of, where positions count within words.
+
+    Shape: letters (V,) bool
+    """
+
+    letters: Tensor | None
+
+    def __init__(
+        self, config: TransformerXLConfig, vocab_size: int, letters: Tensor | None
+    ) -> None:
+        super().__init__()
+        self.counts, self.highest = config.counts, config.max_wave_position
+        if self.counts == "segment":
+            self.highest = config.segment_length
+        if self.counts != "word":
+            letters = None
+        elif letters is None or letters.shape != (vocab_size,):
+            got = None if letters is None else tuple(letters.shape)
+            raise WordwaveError(f"positions within words need letters {(vocab_size,)}, got {got}")
+        self.register_buffer("letters", letters, persistent=False)
+
+    def forward(self, ids: Tensor, n_read: Tensor | int) -> tuple[Tensor | None, Tensor | int]:
+        """Positions for the embedding, and what `n_read` is for the text that follows.
+
+        There are none where the embedding does not look, or is to count 1, 2, … by itself, which
+        tells it that angles are small. Within words, letters right before are what was read.
+
+        Shape: ids (B, L), n_read (B, 1) or a number for all -> (L,) or (B, L), and as n_read
+        """
+        if self.letters is not None:
+            return self._in_words(ids, n_read)
+        length, after = ids.shape[1], n_read + ids.shape[1]
+        from_start = isinstance(n_read, int) and n_read % self.highest == 0
+        if self.counts is None or (from_start and length <= self.highest):
+            return None, after
+        running = torch.arange(length, device=ids.device) + n_read
+        return running % self.highest + 1, after
+
+    def _in_words(self, ids: Tensor, n_read: Tensor | int) -> tuple[Tensor, Tensor | int]:
+        assert self.letters is not None
+        check_ids(ids, len(self.letters))
+        letters = self.letters[ids]
+        places = positions_in_words(letters, n_read)
+        after = torch.where(letters[:, -1:], places[:, -1:], 0) if ids.shape[1] else n_read
+        return places.clamp(max=self.highest), after
+
+
+def positions_in_words(letters: Tensor, n_before: Tensor | int) -> Tensor:
+    """1, 2, … from the start of each word; what ends a word stands after its last letter.
+
+    Shape:
+        letters: (B, L), true where a character is part of a word.
+        n_before: (B, 1), letters right before, or a number for all.
+        returns: (B, L)
+    """
+    n = torch.arange(1, letters.shape[1] + 1, device=letters.device)
+    ends = torch.where(letters, 0, n).cummax(dim=1).values
+    last_end = F.pad(ends, (1, 0))[:, :-1]
+    return n - last_end + torch.where(last_end == 0, n_before, 0)
+
+
+class XLState(NamedTuple):
     """What a model knows of a text that it has read so far."""
 
-    memories: tuple[Memory, ...]
+    memories: tuple[KVCache, ...]
     """Keys and values of each layer."""
     distances: tuple[Tensor | None, ...]
     """What each layer makes of distances, worked out once."""
@@ -36,16 +98,16 @@ class Reading(NamedTuple):
 class XLLayer(nn.Module):
     """Attention, then feed-forward, each around a shortcut and with a norm of its own."""
 
-    def __init__(self, config: XLConfig, field: Field) -> None:
+    def __init__(self, config: TransformerXLConfig, field: Field) -> None:
         super().__init__()
-        self.attention = BackwardAttention(
+        self.attention = RelativeAttention(
             config.dim,
             config.n_heads,
             field=field,
             share=config.share,
             score=config.score,
             position=config.position,
-            farthest=config.farthest,
+            clamp_len=config.clamp_len,
             dropout=config.attention_dropout,
         )
         self.feed_forward = FeedForward(
@@ -60,7 +122,7 @@ class XLLayer(nn.Module):
         self.dropout = Dropout(config.dropout, field=field)
         self.norm_first = config.norm_first
 
-    def recall(self, states: Tensor, positions: Tensor) -> Memory:
+    def recall(self, states: Tensor, positions: Tensor) -> KVCache:
         """Keys and values of remembered states. Shape: (B, M, W), positions (M,) or (B, M)"""
         return self.attention.read(
             self.norms[0](states) if self.norm_first else states, positions=positions
@@ -69,12 +131,12 @@ class XLLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        past: Memory | None,
+        past: KVCache | None,
         positions: Tensor,
         *,
         window: int | None = None,
         distances: Tensor | None = None,
-    ) -> tuple[Tensor, Memory]:
+    ) -> tuple[Tensor, KVCache]:
         """Shape: x (B, L, W), positions (L,) or (B, L) -> (B, L, W), and all keys and values"""
         first, second = self.norms
         source = first(x) if self.norm_first else x
@@ -102,10 +164,12 @@ class TransformerXL(nn.Module):
     Shape: letters (V,) bool
     """
 
-    def __init__(self, config: XLConfig, vocab_size: int, letters: Tensor | None = None) -> None:
+    def __init__(
+        self, config: TransformerXLConfig, vocab_size: int, letters: Tensor | None = None
+    ) -> None:
         super().__init__()
         self.config, self.vocab_size = config, vocab_size
-        self.places = Places(config, vocab_size, letters)
+        self.places = PositionCounter(config, vocab_size, letters)
         options: dict[str, Any] = {"padding_idx": None}
         if config.embedding == "complex-order":
             options |= {name: getattr(config, name) for name in OF_WAVES}
@@ -158,23 +222,23 @@ class TransformerXL(nn.Module):
     def read(
         self,
         ids: Tensor,
-        past: Reading | None = None,
+        past: XLState | None = None,
         *,
         memory_length: int | None = None,
         n_read: Tensor | int = 0,
-    ) -> tuple[Tensor, Reading]:
+    ) -> tuple[Tensor, XLState]:
         """Read on, for scoring and writing: each character looks back to `memory_length` others.
 
         Shape:
             ids: (B, L).
-            memory_length: the config's `evaluation_memory` if None.
+            memory_length: the config's `eval_memory_length` if None.
             n_read: without a past, what `counted` says of the text before; (B, 1) or a number.
             returns: logits (B, L, V), and the past of what comes next.
         """
-        window = self.config.evaluation_memory if memory_length is None else memory_length
+        window = self.config.eval_memory_length if memory_length is None else memory_length
         if past is None:
             distances: tuple[Tensor | None, ...] = (None,) * len(self.layers)
-            memories: list[Memory | None] = [None] * len(self.layers)
+            memories: list[KVCache | None] = [None] * len(self.layers)
             n_keys = ids.shape[1]
         else:
             distances, n_read, memories = past.distances, past.n_read, [*past.memories]
@@ -190,13 +254,13 @@ class TransformerXL(nn.Module):
             x, known = layer(x, memory, positions, window=window, distances=far)
             start = max(known.keys.shape[2] - window, 0)
             kept.append(
-                Memory(
+                KVCache(
                     known.keys[:, :, start:],
                     known.values[:, :, start:],
                     known.positions[..., start:],
                 )
             )
-        return self._predicted(x), Reading(tuple(kept), distances, n_after)
+        return self._predicted(x), XLState(tuple(kept), distances, n_after)
 
     def counted(self, ids: Tensor, n_read: Tensor | int = 0) -> Tensor | int:
         """How many characters were read after some more; where positions count within words, only

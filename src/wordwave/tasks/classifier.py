@@ -1,39 +1,196 @@
-"""A trained text classifier: from texts to classes, to a folder and back."""
+"""LabelledSentences sentences, as the training loop wants them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from reprlib import repr as clipped
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
-from torch import Tensor
+from torch import Tensor, nn
 
+from wordwave.config_io import conform, read_json, to_dict
+from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
+from wordwave.models.cached_bag import CachedBag
 from wordwave.models.classifier import Classifier, count_parameters
-from wordwave.models.remembered import RememberedBag
-from wordwave.plain import conform, read_json, to_plain
-from wordwave.tasks.card import CARD
-from wordwave.tasks.config import ClassifyConfig, DataSettings, TextSettings
-from wordwave.tasks.run_folder import (
-    check_trained,
-    load_model,
-    read_config,
-    save_config,
-)
-from wordwave.tasks.sentences import finite, logits_of
-from wordwave.tasks.trained import Trained
-from wordwave.text.bpe import BpeTokeniser
-from wordwave.text.encode import TextEncoder
-from wordwave.text.sentences import Sentences
-from wordwave.text.tokenise import build_tokeniser
-from wordwave.text.vocabulary import Vocabulary
+from wordwave.models.eval_mode import eval_mode
+from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
+from wordwave.tasks.run import Trained, check_trained, load_model, read_config, save_config
+from wordwave.text.batching import Sentences, bucketed, by_length
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.tokenizers import BPETokenizer, build_tokenizer
+from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
+from wordwave.training.task import Positions
 
-C = TypeVar("C", DataSettings, TextSettings)
+NO_TARGET = -100
+"""The target where nothing is asked, as in torch's cross-entropy."""
+BATCH_WORDS = 4096
+"""Words scored at once."""
+LOGITS_AT_ONCE = 1 << 24
+"""Numbers that answer them: with many classes, fewer words are scored at once."""
+
+
+@dataclass(frozen=True)
+class LabelledSentences:
+    """Sentences and their labels.
+
+    Shape: targets (N,), or (N, L) with -100 where nothing is asked
+    """
+
+    sentences: Sentences
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class ClassificationTask:
+    """Say the class of a sentence, or one at each of its words.
+
+    Args:
+        train: what is learnt from.
+        dev: what selects the best epoch, or `None`.
+        group: rows that stay together in a batch, 2 for minimal pairs.
+        word_dropout: share of training words that are read as unknown.
+    """
+
+    train: LabelledSentences
+    dev: LabelledSentences | None = None
+    group: int = 1
+    word_dropout: float = 0.0
+
+    def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
+        return bucketed(self.train.sentences.lengths, size, generator=generator, group=self.group)
+
+    def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
+        device = next(model.parameters()).device
+        ids = self.train.sentences.padded(rows).to(device)
+        targets = _cut(self.train.targets[rows], ids).to(device)
+        mask = ids != PADDING_ID
+        places = positions(mask)
+        if self.word_dropout:
+            dropped = mask & (torch.rand(ids.shape, device=device) < self.word_dropout)
+            ids = ids.masked_fill(dropped, UNKNOWN_ID)
+        logits = model(ids, places)
+        total = F.cross_entropy(
+            logits.float().flatten(0, -2),
+            targets.flatten(),
+            ignore_index=NO_TARGET,
+            reduction="sum",
+        )
+        return total, int((targets != NO_TARGET).sum()), int(mask.sum())
+
+    def score(self, model: nn.Module) -> dict[str, float]:
+        if self.dev is None:
+            return {}
+        if self.dev.targets.dim() > 1:
+            return {"accuracy": accuracy(model, self.dev)}
+        right, loss = 0, 0.0
+        for rows, logits in read(model, self.dev.sentences):
+            targets = self.dev.targets[rows]
+            right += int((logits.argmax(-1) == targets).sum())
+            loss += float(F.cross_entropy(logits.double(), targets, reduction="sum"))
+        n = len(self.dev.sentences)
+        return {"accuracy": right / n, "likelihood": -loss / n}
+
+
+def read(model: nn.Module, sentences: Sentences) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows of sentences, the short ones first, and the logits of each: some at a time.
+
+    Shape: (B,), (B, n_classes)
+    """
+    at_once = max(LOGITS_AT_ONCE // getattr(model, "n_classes", 1), 1)
+    with eval_mode(model) as device:
+        for batch in by_length(sentences.lengths, BATCH_WORDS):
+            for rows in batch.split(at_once):
+                yield rows, model(sentences.padded(rows).to(device)).float().cpu()
+
+
+def logits_of(model: nn.Module, sentences: Sentences) -> Tensor:
+    """What a classifier says of each sentence, in their order. Shape: (N, n_classes)"""
+    rows, logits = zip(*read(model, sentences), strict=True)
+    return torch.cat(logits)[torch.cat(rows).argsort()]
+
+
+def classes_of(model: nn.Module, sentences: Sentences) -> Tensor:
+    """The likeliest class of each sentence, without the logits of all at once. Shape: (N,)"""
+    said = torch.empty(len(sentences), dtype=torch.long)
+    for rows, logits in read(model, sentences):
+        said[rows] = finite(logits).argmax(-1)
+    return said
+
+
+def finite(logits: Tensor) -> Tensor:
+    """The same logits; refuses those that are no numbers, which have no probabilities."""
+    if not logits.isfinite().all():
+        raise WordwaveError("the model gives no finite scores: its weights are too large")
+    return logits
+
+
+def accuracy(model: nn.Module, data: LabelledSentences) -> float:
+    """Share of right answers; a sequence is right where all of its answers are."""
+    if data.targets.dim() == 1:
+        return float((classes_of(model, data.sentences) == data.targets).double().mean())
+    return _sequences_right(model, data)
+
+
+def _sequences_right(model: nn.Module, data: LabelledSentences) -> float:
+    right = 0
+    with eval_mode(model) as device:
+        for rows in by_length(data.sentences.lengths, BATCH_WORDS):
+            ids = data.sentences.padded(rows).to(device)
+            wanted = _cut(data.targets[rows], ids).to(device)
+            hits = (model(ids).argmax(-1) == wanted) | (wanted == NO_TARGET)
+            right += int(hits.all(1).sum())
+    return right / len(data.sentences)
+
+
+def _cut(targets: Tensor, ids: Tensor) -> Tensor:
+    return targets if targets.dim() == 1 else targets[:, : ids.shape[1]]
+
+
+CARD = """\
+---
+{{ card_data }}
+---
+
+# A text classifier whose words are waves
+
+It says which of {{ labels | length }} classes a text is of: {{ labels | join(", ") }}.
+
+```python
+from wordwave.tasks.classifier import TextClassifier
+
+classifier = TextClassifier.from_pretrained("{{ repo_id | default("USER/THIS-MODEL") }}")
+classifier.predict(["a text", "another"])
+```
+
+| | |
+|---|---|
+| encoder | {{ model.encoder }} |
+| embedding | {{ model.embedding }}, {{ model.dim }} dimensions |
+| words | {{ "{:,}".format(n_words) }} |
+| parameters | {{ "{:,}".format(n_parameters) }} |
+| trained on | {{ data }} |
+{%- if result %}
+{%- if result.test %}
+| test accuracy | {{ "%.4f" | format(result.test.accuracy) }}, 95% interval \
+{{ "%.4f to %.4f" | format(*result.test.interval) }}, {{ result.test.n }} examples |
+| test macro-F1 | {{ "%.4f" | format(result.test.macro_f1) }} |
+{%- endif %}
+| dev accuracy | {{ "%.4f" | format(result.dev_accuracy) }} |
+{%- endif %}
+
+`model.safetensors` holds the weights, `config.yaml` all settings, `vocab.json` words and classes.
+"""
+"""The page of a model on the hub; `result` is what `wordwave train` leaves in result.json."""
+
+
+C = TypeVar("C", DataConfig, TextConfig)
 
 CHUNK = 2048
 """Texts read at once."""
@@ -60,13 +217,17 @@ class TextClassifier(
 
     task = "classify"
     model: Classifier
-    config: ClassifyConfig
+    config: ClassificationConfig
 
     def __init__(
-        self, model: Classifier, encoder: TextEncoder, labels: Sequence[str], config: ClassifyConfig
+        self,
+        model: Classifier,
+        encoder: TextEncoder,
+        labels: Sequence[str],
+        config: ClassificationConfig,
     ) -> None:
         self.model, self.encoder, self.labels, self.config = model, encoder, list(labels), config
-        self._bag: RememberedBag | None = None
+        self._bag: CachedBag | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_bag": None}  # what is remembered can be worked out again
@@ -88,8 +249,8 @@ class TextClassifier(
         return finite(torch.cat(parts)), n_cut
 
     def _logits(self, sentences: Sentences) -> Tensor:
-        if RememberedBag.serves(self.model):
-            bag = self._bag or RememberedBag(self.model)
+        if CachedBag.serves(self.model):
+            bag = self._bag or CachedBag(self.model)
             self._bag = bag
             if bag.reads(sentences):
                 return bag.logits(sentences)
@@ -112,24 +273,26 @@ class TextClassifier(
         save_config(folder, self.task, self.config)
         words = {**self.encoder.vocabulary.to_dict(), "labels": self.labels}
         write_text(folder / "vocab.json", json.dumps(words, ensure_ascii=False, indent=0))
-        if isinstance(self.encoder.tokeniser, BpeTokeniser):
-            write_whole(folder / "tokenizer.json", self.encoder.tokeniser.save)
+        if isinstance(self.encoder.tokenizer, BPETokenizer):
+            write_whole(folder / "tokenizer.json", self.encoder.tokenizer.save)
 
     @classmethod
     def load(cls, folder: str | Path) -> TextClassifier:
         """Read what `save` wrote; ready to predict."""
         folder = Path(folder)
-        config = read_config(folder, cls.task, ClassifyConfig)
+        config = read_config(folder, cls.task, ClassificationConfig)
         check_trained(folder)
         try:
             saved = read_json(folder / "vocab.json")
             vocabulary, labels = Vocabulary.from_dict(saved), _names(saved.get("labels"))
         except (OSError, ValueError) as problem:
-            raise ValueError(f"'{folder / 'vocab.json'}' is not a vocabulary: {problem}") from None
-        kind = config.text.tokeniser
+            raise WordwaveError(
+                f"'{folder / 'vocab.json'}' is not a vocabulary: {problem}"
+            ) from None
+        kind = config.text.tokenizer
         file = folder / "tokenizer.json" if kind == "bpe" else None
         encoder = TextEncoder(
-            build_tokeniser(kind, file=file), vocabulary, max_length=config.model.max_length
+            build_tokenizer(kind, file=file), vocabulary, max_length=config.model.max_length
         )
         model = load_model(
             folder,
@@ -153,7 +316,7 @@ class TextClassifier(
         config = _without_folders(self.config)
         TextClassifier(self.model, self.encoder, self.labels, config).save(save_directory)
         # The hub counts downloads of this file; without it ModelHubMixin writes one with all paths.
-        about = {"library_name": "wordwave", "task": self.task, **to_plain(config.model)}
+        about = {"library_name": "wordwave", "task": self.task, **to_dict(config.model)}
         write_text(save_directory / "config.json", json.dumps(about, indent=2) + "\n")
 
     @classmethod
@@ -167,7 +330,7 @@ class TextClassifier(
         return classifier
 
 
-def _without_folders(config: ClassifyConfig) -> ClassifyConfig:
+def _without_folders(config: ClassificationConfig) -> ClassificationConfig:
     """Files by their names alone: no one's folders are told to the hub, nor believed from there."""
 
     def bare(settings: C, *names: str) -> C:
@@ -184,5 +347,5 @@ def _without_folders(config: ClassifyConfig) -> ClassifyConfig:
 def _names(labels: Any) -> list[str]:
     conform(labels, list[str], where="labels")
     if len(set(labels)) < len(labels):
-        raise ValueError(f"labels must differ, got {clipped(labels)}")
+        raise WordwaveError(f"labels must differ, got {clipped(labels)}")
     return labels

@@ -1,23 +1,125 @@
-"""Why a text got its class: what each word brings, and what its place brings.
-
-A word's part is seen by leaving it out, the part of its place by moving it to every other place.
-"""
+"""Rearranged sentences: for each new place, which of the old places its word comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.explanation import Explanation, Move, WordPart
-from wordwave.tasks.sentences import finite, logits_of
-from wordwave.tasks.variants import moved, moves_to_try, without
-from wordwave.text.bpe import BpeTokeniser
-from wordwave.text.sentences import Sentences
+from wordwave.errors import WordwaveError
+from wordwave.tasks.classifier import TextClassifier, finite, logits_of
+from wordwave.text.batching import Sentences
+from wordwave.text.tokenizers import BPETokenizer
 from wordwave.text.vocabulary import UNKNOWN, UNKNOWN_ID
+
+
+def without(words: Tensor, n: int) -> Tensor:
+    """Sentences of n words with one left out. Shape: words (N,) -> (N, n − 1)"""
+    places = torch.arange(n - 1)
+    return places + (places >= words.unsqueeze(1)).long()
+
+
+def moved(moves: Tensor, n: int) -> Tensor:
+    """Sentences of n words with one taken out and put back so that it stands at another place.
+
+    Shape: moves (N, 2), the word's place and the new one, from 0 -> (N, n)
+    """
+    word, to = moves[:, :1], moves[:, 1:]
+    place = torch.arange(n)
+    back = ((place >= word) & (place < to)).long()
+    forth = ((place <= word) & (place > to)).long()
+    return torch.where(place == to, word, place + back - forth)
+
+
+def moves_to_try(n: int, most: int) -> Tensor:
+    """All moves of single words, or where these are more than `most`, those of each word to the
+    next place and to places spread evenly from the first to the last.
+
+    Shape: (N, 2), the word's place and the new one, from 0
+    """
+    if n * (n - 1) <= most:
+        places = torch.arange(n)
+    else:
+        places = torch.linspace(0, n - 1, max(most // n, 3)).round().long().unique()
+    word = torch.arange(n)
+    pairs = torch.cartesian_prod(word, places)
+    swaps = torch.stack([word[:-1], word[1:]], dim=1)
+    pairs = torch.cat([pairs, swaps]).unique(dim=0)
+    return pairs[pairs[:, 0] != pairs[:, 1]]
+
+
+@dataclass(frozen=True)
+class WordPart:
+    """What one word brings to the probability p of the predicted class."""
+
+    word: str
+    known: bool
+    amplitude: float
+    """Mean |amplitude|, or the norm of its vector where the embedding has no amplitudes."""
+    frequency: float | None
+    """δ, its mean |frequency|, where the embedding has frequencies."""
+    importance: float
+    """p − p of the text without the word."""
+    swap: float | None
+    """How p changes when the word and the next one change places; the last has no next one."""
+    moved_mean: float
+    """Order sensitivity: mean |change of p| over the other places it was moved to."""
+    moved_max: float
+    """The largest of these changes."""
+    moved_to: int | None
+    """The place of the largest change, from 1; none if no move changes p."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One word at another place, and what that does."""
+
+    word: str
+    place: int
+    to: int
+    text: str
+    label: str
+    probability: float
+    """Of the class predicted for the text as it was."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a text got its class."""
+
+    text: str
+    label: str
+    probabilities: dict[str, float]
+    words: list[WordPart]
+    amplitude_is: str
+    """What the words' `amplitude` is: "mean |amplitude|", or "vector norm" without waves."""
+    n_cut: int
+    """Words beyond the model's greatest length, which it does not see."""
+    n_moves: int
+    all_moves: bool
+    """Whether every word was moved to every place, or to some only."""
+    moves_to_other_class: int
+    worst_move: Move | None
+    """The move that lowers p most; none if none lowers it."""
+    n_shuffles: int
+    shuffle_change: float
+    """Mean |change of p| when all words are shuffled."""
+    shuffles_to_other_class: int
+    after_move: list[list[float | None]] = field(repr=False)
+    """p after moving the word of a row to the place of a column; `None` if not tried."""
+
+    @property
+    def probability(self) -> float:
+        """p, that of the predicted class."""
+        return self.probabilities[self.label]
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
 
 IDS_AT_ONCE = 1 << 20
 ROUNDING = 1e-5
@@ -44,9 +146,9 @@ def explain(
     """
     for name, value in (("n_shuffles", n_shuffles), ("most_moves", most_moves)):
         if value < 0:
-            raise ValueError(f"{name} must be at least 0, got {value}")
+            raise WordwaveError(f"{name} must be at least 0, got {value}")
     ids = classifier.encoder.encode([text]).sentences.ids.long()
-    tokens = classifier.encoder.tokeniser(text)
+    tokens = classifier.encoder.tokenizer(text)
     n, n_cut = len(ids), max(len(tokens) - len(ids), 0)
     tokens = tokens[:n] or [UNKNOWN]
 
@@ -171,14 +273,14 @@ def _worst(
 
 def _spelled(classifier: TextClassifier, token: str) -> str:
     """A token as people write it: pieces of words are kept in bytes."""
-    tokeniser = classifier.encoder.tokeniser
-    if not isinstance(tokeniser, BpeTokeniser):
+    tokenizer = classifier.encoder.tokenizer
+    if not isinstance(tokenizer, BPETokenizer):
         return token
-    return tokeniser.decode([*tokeniser(""), token]).strip() or "␣"
+    return tokenizer.decode([*tokenizer(""), token]).strip() or "␣"
 
 
 def _joined(classifier: TextClassifier, tokens: list[str]) -> str:
-    tokeniser = classifier.encoder.tokeniser
-    if isinstance(tokeniser, BpeTokeniser):
-        return tokeniser.decode(tokens)
+    tokenizer = classifier.encoder.tokenizer
+    if isinstance(tokenizer, BPETokenizer):
+        return tokenizer.decode(tokens)
     return " ".join(tokens)

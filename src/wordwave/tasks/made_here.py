@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wordwave.errors import WordwaveError
 from wordwave.files import read_text, write_text
 
 MARK, KEY = "made-here", "runs.key"
@@ -42,7 +43,7 @@ def check_made_here(folder: Path, names: Sequence[str], *, trusted: bool = False
     """Refuse to open what the config of a run names, unless it was made here or is trusted."""
     if names and not trusted and not is_made_here(folder, names):
         shown = ", ".join(repr(name[:200]) for name in names)
-        raise ValueError(
+        raise WordwaveError(
             f"'{folder}' was not trained here, and its config.yaml names {shown}: nothing is "
             "opened; say what to score on (evaluate --help), or --trust-data to open that"
         )

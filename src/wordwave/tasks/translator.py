@@ -1,8 +1,9 @@
-"""A trained translation model: from sentences to sentences, to a folder and back."""
+"""Sentences of two languages as ids of pieces of words, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,100 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wordwave.models.decode import Hypothesis, beam_search, check_search
-from wordwave.models.evaluating import evaluating
-from wordwave.models.translation import TranslationModel, translation_model
-from wordwave.models.words import END, START
-from wordwave.tasks.pieces import Pieces
-from wordwave.tasks.run_folder import (
-    check_trained,
-    load_model,
-    read_config,
-    save_config,
-)
-from wordwave.tasks.trained import Trained
-from wordwave.tasks.translate_config import TranslateConfig
-from wordwave.text.batches import by_length
-from wordwave.text.sentences import Sentences
+from wordwave.config_io import conform, read_json
+from wordwave.errors import WordwaveError
+from wordwave.files import write_text, write_whole
+from wordwave.models.beam_search import Hypothesis, beam_search, check_search
+from wordwave.models.encoder_decoder import END, START
+from wordwave.models.eval_mode import eval_mode
+from wordwave.models.lstm_decoder import TranslationModel, translation_model
+from wordwave.tasks.config import TranslationConfig
+from wordwave.tasks.run import Trained, check_trained, load_model, read_config, save_config
+from wordwave.text.batching import Sentences, by_length
+from wordwave.text.encoder import Encoded, TextEncoder
+from wordwave.text.tokenizers import BPETokenizer, Casing, MosesText, SpacedText, train_bpe
+from wordwave.text.vocabulary import SPECIALS, Vocabulary
+
+TOKENISER_FILE, CASING_FILE = "tokenizer.json", "casing.json"
+# A space never stands inside a piece, so no piece can be spelled like these.
+START_AND_END = ("<the start>", "<the end>")
+
+
+class SubwordEncoder:
+    """One vocabulary for both languages: padding, unknown, start, end, then the pieces.
+
+    Args:
+        tokenizer: cuts words into pieces.
+        config: says what a word is, which languages there are, and how long a sentence may be.
+        casing: gives capitals to what was learnt in small letters.
+    """
+
+    def __init__(
+        self, tokenizer: BPETokenizer, config: TranslationConfig, casing: Casing | None = None
+    ) -> None:
+        self.tokenizer, self.casing = tokenizer, casing
+        pieces = (piece for piece in tokenizer.words if piece not in SPECIALS)
+        self.vocabulary = Vocabulary([*SPECIALS, *START_AND_END, *pieces])
+        self.source, self.target = texts_of(config)
+        self.max_length = config.model.max_length
+        # One more than allowed, to tell those that are too long.
+        self._encoder = TextEncoder(tokenizer, self.vocabulary, max_length=self.max_length + 1)
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, tokenised: Iterable[str]) -> Encoded:
+        """The ids of tokenised sentences, those too long one longer than they may be."""
+        return self._encoder.encode(tokenised)
+
+    def tokenised(self, ids: Sequence[int]) -> str:
+        """Words and marks between spaces. Shape: (L,)"""
+        return self.tokenizer.decode([self.vocabulary.words[i] for i in ids]).strip()
+
+    def written(self, tokenised: str) -> str:
+        """Words and marks as a person writes them."""
+        cased = tokenised if self.casing is None else self.casing.restored(tokenised)
+        return " ".join(self.target.plain(cased).split())
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json, which the library `tokenizers` reads too, and casing.json."""
+        write_whole(folder / TOKENISER_FILE, self.tokenizer.save)
+        if self.casing is not None:
+            text = json.dumps(self.casing.forms, ensure_ascii=False, indent=0)
+            write_text(folder / CASING_FILE, text + "\n")
+
+    @classmethod
+    def load(cls, folder: Path, config: TranslationConfig) -> SubwordEncoder:
+        """Read what `save` wrote."""
+        casing, file = None, folder / CASING_FILE
+        if file.exists():
+            try:
+                forms = read_json(file)
+                conform(forms, dict[str, str], where="it")
+                casing = Casing(forms)
+            except ValueError as problem:
+                raise WordwaveError(f"'{file}' does not hold spellings: {problem}") from None
+        elif config.text.lower_case:
+            raise WordwaveError(f"'{file}' is missing: without it no word has a capital")
+        return cls(BPETokenizer.load(folder / TOKENISER_FILE), config, casing)
+
+
+def texts_of(config: TranslationConfig) -> tuple[MosesText | SpacedText, MosesText | SpacedText]:
+    """How source and target texts become words and marks between spaces."""
+    kind = MosesText if config.text.words == "moses" else SpacedText
+    source, target = (
+        kind(language, lower_case=config.text.lower_case)
+        for language in (config.data.source_language, config.data.target_language)
+    )
+    return source, target
+
+
+def train_subwords(
+    config: TranslationConfig, tokenised: Iterable[str], targets: Iterable[str]
+) -> SubwordEncoder:
+    """Learn pieces from tokenised sentences of both languages, and capitals from target texts."""
+    casing = Casing.learn(targets) if config.text.lower_case else None
+    return SubwordEncoder(train_bpe(tokenised, config.text.bpe_size), config, casing)
 
 
 @dataclass(frozen=True)
@@ -72,9 +152,11 @@ class Translator(Trained):
 
     task = "translate"
     model: TranslationModel
-    config: TranslateConfig
+    config: TranslationConfig
 
-    def __init__(self, model: TranslationModel, pieces: Pieces, config: TranslateConfig) -> None:
+    def __init__(
+        self, model: TranslationModel, pieces: SubwordEncoder, config: TranslationConfig
+    ) -> None:
         self.model, self.pieces, self.config = model, pieces, config
 
     def translate(self, texts: Sequence[str], *, beam: int = 5) -> list[str]:
@@ -101,7 +183,7 @@ class Translator(Trained):
         if not len(rows):
             return []
         most = self.pieces.max_length
-        with evaluating(self.model) as device:
+        with eval_mode(self.model) as device:
             return beam_search(
                 self.model,
                 sources.padded(rows)[:, :most].to(device),
@@ -131,7 +213,7 @@ class Translator(Trained):
         else:
             target = self._ids(self.pieces.target.tokenised(translation))
         before = torch.cat([torch.full((1, 1), START), target], dim=1)
-        with evaluating(self.model) as device:
+        with eval_mode(self.model) as device:
             heard = self.model.attention_map(source.to(device), before.to(device))[0].cpu()
         after = [*target[0].tolist(), END]
         return self._names(source[0].tolist()), self._names(after), heard
@@ -141,8 +223,8 @@ class Translator(Trained):
         return self.pieces.encode([tokenised])[0].padded([0])[:, : self.pieces.max_length]
 
     def _names(self, ids: list[int]) -> list[str]:
-        """Pieces as they are read; a new word begins with a space."""
-        decode = self.pieces.tokeniser.decode
+        """SubwordEncoder as they are read; a new word begins with a space."""
+        decode = self.pieces.tokenizer.decode
         words = self.pieces.vocabulary.words
         return ["END" if i == END else decode(["Ġ", words[i]]) for i in ids]
 
@@ -154,9 +236,9 @@ class Translator(Trained):
     def load(cls, folder: str | Path) -> Translator:
         """Read what `save` wrote; ready to translate."""
         folder = Path(folder)
-        config = read_config(folder, cls.task, TranslateConfig)
+        config = read_config(folder, cls.task, TranslationConfig)
         check_trained(folder)
-        pieces = Pieces.load(folder, config)
+        pieces = SubwordEncoder.load(folder, config)
         model = load_model(
             folder, lambda: translation_model(config.model, len(pieces)), dim=config.model.dim
         )

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from reprlib import repr as clipped
 
+from wordwave.errors import WordwaveError
+
 PADDING, UNKNOWN = "<pad>", "<unk>"
 PADDING_ID, UNKNOWN_ID = 0, 1
 SPECIALS = (PADDING, UNKNOWN)
@@ -17,15 +19,15 @@ class Vocabulary:
     def __init__(self, words: Sequence[str]) -> None:
         for i, word in enumerate(words):
             if not isinstance(word, str):
-                raise ValueError(f"words must be strings, got {clipped(word)} at {i}")
+                raise WordwaveError(f"words must be strings, got {clipped(word)} at {i}")
         if tuple(words[: len(SPECIALS)]) != SPECIALS:
             start = clipped(list(words[: len(SPECIALS)]))
-            raise ValueError(f"words must begin with {list(SPECIALS)}, got {start}")
+            raise WordwaveError(f"words must begin with {list(SPECIALS)}, got {start}")
         # Padding has no entry: a token that is spelled like it is an unknown word of its sentence.
         self._ids = {word: i for i, word in enumerate(words) if word not in SPECIALS}
         if len(self._ids) + len(SPECIALS) != len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
-            raise ValueError(f"words must differ, got {clipped(twice)} twice")
+            raise WordwaveError(f"words must differ, got {clipped(twice)} twice")
         self._words = tuple(words)
 
     @classmethod
@@ -42,16 +44,18 @@ class Vocabulary:
         min_count: how often a word must occur.
         max_size: how many words of the texts are kept at most, the two specials not counted.
         extra_words: known besides, after the others and on top of max_size: words that have a
-            pretrained vector, or all pieces of a `bpe` tokeniser.
+            pretrained vector, or all pieces of a `bpe` tokenizer.
         """
         if min_count < 1:
-            raise ValueError(f"min_count must be at least 1, got {min_count}")
+            raise WordwaveError(f"min_count must be at least 1, got {min_count}")
         if max_size is not None and max_size < 1:
-            raise ValueError(f"max_size must be at least 1 or None, got {max_size}")
+            raise WordwaveError(f"max_size must be at least 1 or None, got {max_size}")
         counts: Counter[str] = Counter()
         for tokens in token_lists:
             if isinstance(tokens, str):
-                raise ValueError(f"token_lists must hold lists of tokens, got the text {tokens!r}")
+                raise WordwaveError(
+                    f"token_lists must hold lists of tokens, got the text {tokens!r}"
+                )
             counts.update(tokens)
         frequent = [word for word, count in counts.items() if count >= min_count]
         frequent.sort(key=lambda word: (-counts[word], word))
@@ -84,5 +88,5 @@ class Vocabulary:
         """The vocabulary that `to_dict` wrote."""
         words = data.get("words") if isinstance(data, Mapping) else None
         if not isinstance(words, list):
-            raise ValueError(f"vocabulary must be {{'words': [...]}}, got {clipped(data)}")
+            raise WordwaveError(f"vocabulary must be {{'words': [...]}}, got {clipped(data)}")
         return cls(words)

@@ -12,25 +12,26 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from wordwave.errors import WordwaveError
 from wordwave.tensor_files import check_finite, check_like
-from wordwave.training.optimisers import (
-    RowAdam,
-    clip_gradients,
-    optimisers_for,
-    scale_gradients,
-)
-from wordwave.training.positions import random_positions, spread
-from wordwave.training.precision import uses_bf16
-from wordwave.training.processes import (
+from wordwave.training.config import TrainingConfig
+from wordwave.training.distributed import (
     OneProcess,
     Processes,
     average_rows,
     launched_processes,
     shared,
 )
-from wordwave.training.schedules import rate_share
-from wordwave.training.settings import TrainingSettings
-from wordwave.training.task import Epoch, Progress, Remembering, Step, Task, read_progress
+from wordwave.training.optim import (
+    RowAdam,
+    clip_gradients,
+    lr_factor,
+    optimizers_for,
+    scale_gradients,
+)
+from wordwave.training.positions import random_positions, spread
+from wordwave.training.precision import uses_bf16
+from wordwave.training.task import Epoch, Progress, StatefulTask, Step, Task, read_progress
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Training:
 
     model: nn.Module
     task: Task
-    settings: TrainingSettings
+    settings: TrainingConfig
     processes: Processes = field(default_factory=launched_processes)
     progress: Progress = field(default_factory=Progress)
     examples: str = ""
@@ -50,13 +51,13 @@ class Training:
     def __post_init__(self) -> None:
         self.progress.examples = self.examples
         self.progress.n_processes = self.processes.num_processes
-        self.optimisers = optimisers_for(self.model.to(self.processes.device), self.settings)
+        self.optimizers = optimizers_for(self.model.to(self.processes.device), self.settings)
         self.copy = shared(self.model, self.processes)
         self.bf16 = uses_bf16(self.settings.precision, self.processes.device)
         self.best: dict[str, Tensor] = {}
         self._made_for = -1
         self._made: Sequence[Tensor] = ()
-        per_epoch = -(-len(self._batches(self.progress.epoch)) // self.settings.accumulate)
+        per_epoch = -(-len(self._batches(self.progress.epoch)) // self.settings.grad_accumulation)
         self.n_steps = self.settings.epochs * per_epoch
         if self.settings.max_steps:
             self.n_steps = min(self.n_steps, self.settings.max_steps)
@@ -64,8 +65,8 @@ class Training:
     def run(self) -> Iterator[Step | Epoch]:
         """Train to the end and leave the best weights in the model, telling of each step."""
         while True:
-            if self._judgement_is_due:
-                yield self._judge()
+            if self._evaluation_is_due:
+                yield self._evaluate()
             elif self.is_over:
                 break
             else:
@@ -81,19 +82,19 @@ class Training:
         return progress.step >= self.n_steps or bool(out_of_patience)
 
     @property
-    def _judgement_is_due(self) -> bool:
-        progress, every = self.progress, self.settings.judge_every
+    def _evaluation_is_due(self) -> bool:
+        progress, every = self.progress, self.settings.eval_every
         at_mark = progress.step % every == 0 if every else progress.batch == 0
-        return progress.since_judged > 0 and (at_mark or progress.step >= self.n_steps)
+        return progress.since_eval > 0 and (at_mark or progress.step >= self.n_steps)
 
     def _step(self) -> Step:
         processes, settings, progress = self.processes, self.settings, self.progress
         self.model.train()
         self._reseed(self._seed(progress.step, processes.process_index))
-        for optimiser in self.optimisers:
-            optimiser.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
         batches = self._epoch()
-        turn = batches[progress.batch : progress.batch + settings.accumulate]
+        turn = batches[progress.batch : progress.batch + settings.grad_accumulation]
         sums = torch.zeros(3, dtype=torch.float64)
         for rows in turn:
             total, n, n_words = self._loss(rows)
@@ -103,7 +104,7 @@ class Training:
         total_all, n_all, words_all = self._summed(sums)
         mean = total_all / n_all
         if not math.isfinite(mean):
-            raise ValueError(
+            raise WordwaveError(
                 f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
                 f"got {settings.learning_rate}"
             )
@@ -111,17 +112,17 @@ class Training:
         # Gradients are of a sum, averaged over processes; of the mean over all answers is wanted.
         scale_gradients(self.model, processes.num_processes / n_all)
         self._add_penalty()
-        clip_gradients(self.model, settings.clip)
+        clip_gradients(self.model, settings.max_grad_norm)
         self._set_rates()
-        for optimiser in self.optimisers:
-            optimiser.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
         # torch's fused step does not say that it changed the weights.
         torch.autograd.graph.increment_version(list(self.model.parameters()))
         progress.step += 1
         progress.batch += len(turn)
         progress.n_words += int(words_all)
         progress.loss += mean
-        progress.since_judged += 1
+        progress.since_eval += 1
         if progress.batch == len(batches):
             progress.epoch, progress.batch = progress.epoch + 1, 0
         return Step(progress.step, self.n_steps, mean, int(words_all))
@@ -144,11 +145,11 @@ class Training:
             total, _, _ = self.task.loss(self.copy, rows[:1], self._positions)
             return 0.0 * total, 0, 0
 
-    def _judge(self) -> Epoch:
+    def _evaluate(self) -> Epoch:
         progress = self.progress
         scores = self.task.score(self.model)
-        mean = progress.loss / progress.since_judged
-        progress.loss, progress.since_judged = 0.0, 0
+        mean = progress.loss / progress.since_eval
+        progress.loss, progress.since_eval = 0.0, 0
         found = list(scores.values())
         is_best = bool(found) and found > (progress.best_scores or [progress.best_score])
         is_better = bool(found) and found[0] > progress.best_score
@@ -183,9 +184,11 @@ class Training:
 
     def _set_rates(self) -> None:
         settings = self.settings
-        share = rate_share(settings.schedule, self.progress.step, self.n_steps, settings.warm_up)
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
+        share = lr_factor(
+            settings.schedule, self.progress.step, self.n_steps, settings.warmup_fraction
+        )
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * share
 
     def _positions(self, mask: Tensor) -> Tensor | None:
@@ -208,10 +211,10 @@ class Training:
         tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
         for name, parameter in self.model.named_parameters():
-            for optimiser in self.optimisers:
-                moments = optimiser.state.get(parameter, {})
-                tensors |= {f"optimiser.{key}.{name}": v for key, v in moments.items()}
-        if isinstance(self.task, Remembering):
+            for optimizer in self.optimizers:
+                moments = optimizer.state.get(parameter, {})
+                tensors |= {f"optimizer.{key}.{name}": v for key, v in moments.items()}
+        if isinstance(self.task, StatefulTask):
             tensors |= {f"task.{k}": v for k, v in self.task.state().items()}
         return tensors, asdict(self.progress)
 
@@ -220,19 +223,19 @@ class Training:
         not looked at."""
         there, here = read_progress(progress), self.progress
         if there.examples != here.examples:
-            raise ValueError("it has learnt from other examples")
+            raise WordwaveError("it has learnt from other examples")
         if there.n_processes != here.n_processes:
-            raise ValueError(f"it needs {there.n_processes} processes, got {here.n_processes}")
+            raise WordwaveError(f"it needs {there.n_processes} processes, got {here.n_processes}")
         if there.step > self.n_steps:
-            raise ValueError(f"progress: step must be at most {self.n_steps}, got {there.step}")
+            raise WordwaveError(f"progress: step must be at most {self.n_steps}, got {there.step}")
         n_batches = len(self._batches(there.epoch))
         if there.batch >= n_batches:
-            raise ValueError(f"progress: batch must be below {n_batches}, got {there.batch}")
+            raise WordwaveError(f"progress: batch must be below {n_batches}, got {there.batch}")
         of_task = _under("task.", tensors)
-        if isinstance(self.task, Remembering):
+        if isinstance(self.task, StatefulTask):
             self.task.check_state(of_task, self.model)
         elif of_task:
-            raise ValueError("the task has no state")
+            raise WordwaveError("the task has no state")
         weights = self.model.state_dict()
         wanted = {f"model.{name}": tensor for name, tensor in weights.items()}
         if there.best_scores:
@@ -250,27 +253,27 @@ class Training:
         for _, _, moments in self._moments():
             for name in moments.keys() & tensors.keys():
                 if name.split(".")[1] not in ("exp_avg", "mean") and (tensors[name] < 0).any():
-                    raise ValueError(f"the tensor {name!r} holds a number below 0")
+                    raise WordwaveError(f"the tensor {name!r} holds a number below 0")
         on_device = {name: tensor.to(self.processes.device) for name, tensor in tensors.items()}
         self.model.load_state_dict(_under("model.", on_device))
         self.best = _under("best.", on_device)
-        for optimiser, parameter, moments in self._moments():
+        for optimizer, parameter, moments in self._moments():
             for name in moments.keys() & tensors.keys():
-                optimiser.state[parameter][name.split(".")[1]] = on_device[name]
-        if isinstance(self.task, Remembering):
+                optimizer.state[parameter][name.split(".")[1]] = on_device[name]
+        if isinstance(self.task, StatefulTask):
             self.task.load_state(_under("task.", on_device))
         self.progress = there
 
     def _moments(self) -> Iterator[tuple[Optimizer, nn.Parameter, dict[str, Tensor]]]:
-        """Of each trained parameter its optimiser, and tensors like those kept of it."""
+        """Of each trained parameter its optimizer, and tensors like those kept of it."""
         names = {parameter: name for name, parameter in self.model.named_parameters()}
-        for optimiser in self.optimisers:
-            is_sparse = isinstance(optimiser, RowAdam)
+        for optimizer in self.optimizers:
+            is_sparse = isinstance(optimizer, RowAdam)
             mean, square = ("mean", "square") if is_sparse else ("exp_avg", "exp_avg_sq")
-            for parameter in (p for group in optimiser.param_groups for p in group["params"]):
+            for parameter in (p for group in optimizer.param_groups for p in group["params"]):
                 like = {"step": torch.zeros(()), mean: parameter, square: parameter}
-                kept = {f"optimiser.{key}.{names[parameter]}": t for key, t in like.items()}
-                yield optimiser, parameter, kept
+                kept = {f"optimizer.{key}.{names[parameter]}": t for key, t in like.items()}
+                yield optimizer, parameter, kept
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from wordwave.errors import WordwaveError
+
 
 def random_positions(
     mask: Tensor, highest: int, generator: torch.Generator | None = None
@@ -20,7 +22,9 @@ def random_positions(
     """
     length = mask.shape[1]
     if highest < length:
-        raise ValueError(f"highest must be at least the longest sentence, {length}, got {highest}")
+        raise WordwaveError(
+            f"highest must be at least the longest sentence, {length}, got {highest}"
+        )
     n_words = mask.sum(1, keepdim=True)
     drawn = (
         torch.rand(mask.shape, generator=generator, device=mask.device)
@@ -44,11 +48,11 @@ def check_reach(highest: int, longest: int, what: str, limit: int | None = None)
         limit: highest position that the embedding knows, `None` if it knows all.
     """
     if highest and highest < longest:
-        raise ValueError(
+        raise WordwaveError(
             f"random_positions must be 0 or at least {longest}, the {what}, got {highest}"
         )
     if limit is not None and highest > limit:
-        raise ValueError(
+        raise WordwaveError(
             f"random_positions must be at most {limit}, the positions of 'pe', got {highest}"
         )
 

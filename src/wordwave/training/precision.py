@@ -7,7 +7,7 @@ import platform
 
 import torch
 
-from wordwave.training.settings import Precision
+from wordwave.training.config import Precision
 
 _X86 = ("x86_64", "amd64")
 _ISA_WITH_BF16 = ("DEFAULT", "ALL", "AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX512_CORE_AMX")

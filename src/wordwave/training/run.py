@@ -1,22 +1,131 @@
-"""A training that survives: it saves its state as it goes, and goes on from there."""
+"""The state of a training in one file, without pickle: tensors, and progress in the header."""
 
 from __future__ import annotations
 
+import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from reprlib import repr as clipped
 from types import FrameType
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
-from wordwave.training.checkpoint import load_state, save_state
-from wordwave.training.journal import Journal
+from wordwave.config_io import MOST_JSON, conform, parse_json
+from wordwave.errors import WordwaveError
+from wordwave.files import naming, read_text, write_text
+from wordwave.tensor_files import TensorFile, write_tensors
+from wordwave.training.distributed import OneProcess
 from wordwave.training.loop import Training
-from wordwave.training.processes import OneProcess
 from wordwave.training.task import Epoch, Note, Step
+
+
+def save_state(training: Training, path: Path) -> None:
+    """Write all that is needed to resume; a kill at any moment leaves the state before."""
+    tensors, progress = training.state()
+    write_tensors(path, tensors, progress=json.dumps(progress))
+
+
+def load_state(training: Training, path: Path) -> None:
+    """Resume from a file of `save_state`; one that does not fit leaves the training as it was."""
+    try:
+        file = TensorFile(path)
+        progress = parse_json(file.note.get("progress", ""))
+        training.check_state(file.outlines, progress)
+        training.load_state(file.load(), progress)
+    except ValueError as problem:
+        raise WordwaveError(
+            f"'{path}' is not a state of this training ({problem}); remove it to start anew"
+        ) from None
+
+
+FIGURES = ("seconds", "words_per_second")
+"""What every record of a training has besides its step."""
+
+
+class MetricsLog:
+    """Appends a record for every epoch; of a resumed run, it drops what will be repeated.
+
+    Args:
+        folder: gets `metrics.jsonl`, and `tensorboard/` where that package is installed.
+        step: the step from which the run resumes.
+    """
+
+    def __init__(self, folder: Path, step: int = 0) -> None:
+        self.path = folder / "metrics.jsonl"
+        found = read_metrics(self.path, FIGURES)
+        self.records = [r for r in found if r["step"] <= step]
+        self._write_all()
+        self.board: Any = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        with naming(folder / "tensorboard"):
+            self.board = SummaryWriter(
+                str(folder / "tensorboard"), purge_step=step + 1 if step else None
+            )
+
+    def write(self, step: int, **figures: float | bool | None) -> None:
+        """Add one record."""
+        record = {"step": step, **figures}
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        self.records.append(record)
+        if self.board is not None:
+            with naming(self.path.with_name("tensorboard")):
+                for name, value in figures.items():
+                    if value is not None:
+                        self.board.add_scalar(name, value, step)
+                self.board.flush()
+
+    def close(self) -> None:
+        self._write_all()  # someone may have removed the file in the meantime
+        if self.board is not None:
+            self.board.close()
+
+    def _write_all(self) -> None:
+        write_text(self.path, "".join(json.dumps(r) + "\n" for r in self.records))
+
+
+def read_metrics(path: Path, figures: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The records of a journal; a last line cut short by a kill is left out.
+
+    Args:
+        figures: names of numbers that every record must have.
+    """
+    if not path.exists():
+        return []
+    try:
+        *lines, _ = read_text(path, most=MOST_JSON).split("\n")
+        return [_record(line, i, figures) for i, line in enumerate(lines, start=1)]
+    except ValueError as problem:
+        raise WordwaveError(
+            f"'{path}' does not hold the figures of a training ({problem}); remove it to resume "
+            "without the figures so far"
+        ) from None
+
+
+class _Record(TypedDict):
+    step: int
+
+
+def _record(line: str, number: int, figures: Iterable[str]) -> dict[str, Any]:
+    where = f"line {number}"
+    try:
+        record: dict[str, Any] = parse_json(line)
+    except ValueError as problem:
+        raise WordwaveError(f"{where}: {problem}") from None
+    conform(record, _Record, where=where)
+    for name in figures:
+        conform(record.get(name), float, where=f"{where}: {name}")
+    for name, value in record.items():
+        conform(value, float | bool | None, where=f"{where}: {clipped(name)}")
+    return record
+
 
 WORTH_SAVING = 10.0
 """Seconds of training that are not to be done again when scoring is stopped."""
@@ -27,7 +136,7 @@ class Stopped(KeyboardInterrupt):
     """Training was asked to stop, and its state is saved."""
 
 
-def train_in(
+def train_in_folder(
     folder: Path, training: Training, *, save_every: float = 60.0, watch: Watch | None = None
 ) -> list[dict[str, Any]]:
     """Train to the end in a run folder, from where it was left; the journal's records, which only
@@ -47,8 +156,8 @@ def train_in(
     journal = None
     if is_main:
         # A look at the dev part that the state does not know of comes again.
-        last_look = training.progress.step - (training.progress.since_judged > 0)
-        journal = Journal(folder, last_look)
+        last_look = training.progress.step - (training.progress.since_eval > 0)
+        journal = MetricsLog(folder, last_look)
     saved = began = time.monotonic()
     before, words = training.progress.seconds, training.progress.n_words
     with _asked_to_stop() as asked:
@@ -94,7 +203,7 @@ def _check_all_at_one_step(training: Training) -> None:
     """Processes on several machines must see the same run folder."""
     steps = _gathered(training.progress.step, training)
     if len(set(steps)) > 1:
-        raise ValueError(
+        raise WordwaveError(
             f"the processes go on from different steps, {steps}: they must share the run folder"
         )
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from wordwave.plain import from_plain
+from wordwave.config_io import from_dict
+from wordwave.errors import WordwaveError
 
 Positions = Callable[[Tensor], Tensor | None]
 """From a mask (B, L) of where words are to their positions (B, L), `None` for 1 … L."""
@@ -31,7 +32,7 @@ class Task(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class StatefulTask(Protocol):
     """A task that carries something from batch to batch, such as the memory of a language model."""
 
     def state(self) -> dict[str, Tensor]:
@@ -57,7 +58,7 @@ class Progress:
     """Words read so far."""
     loss: float = 0.0
     """Sum of the losses of the steps since the last look at the dev part."""
-    since_judged: int = 0
+    since_eval: int = 0
     """Those steps."""
     seconds: float = 0.0
     """What they took, as of the last saved state."""
@@ -79,18 +80,18 @@ class Progress:
 
 def read_progress(plain: Any) -> Progress:
     """A progress from the header of a saved state, which must be one that a training can have."""
-    progress = from_plain(Progress, plain, where="progress")
+    progress = from_dict(Progress, plain, where="progress")
     for f in fields(Progress):
         if f.name not in plain:
-            raise ValueError(f"progress has no {f.name!r}")
+            raise WordwaveError(f"progress has no {f.name!r}")
         value = getattr(progress, f.name)
         if isinstance(value, (int, float)) and f.name != "loss" and not 0 <= value < 2**53:
-            raise ValueError(f"progress: {f.name} must be at least 0 and finite, got {value}")
+            raise WordwaveError(f"progress: {f.name} must be at least 0 and finite, got {value}")
     if not math.isfinite(progress.loss):
-        raise ValueError(f"progress: loss must be finite, got {progress.loss}")
+        raise WordwaveError(f"progress: loss must be finite, got {progress.loss}")
     for name, most in _AT_MOST.items():
         if getattr(progress, name) > getattr(progress, most):
-            raise ValueError(
+            raise WordwaveError(
                 f"progress: {name} must be at most {most}, {getattr(progress, most)}, "
                 f"got {getattr(progress, name)}"
             )
@@ -99,7 +100,7 @@ def read_progress(plain: Any) -> Progress:
 
 _AT_MOST = {
     "epoch": "step",
-    "since_judged": "step",
+    "since_eval": "step",
     "since_best": "step",
     "best_step": "step",
     "best_epoch": "epoch",
@@ -125,7 +126,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Told after each epoch, or each `judge_every` steps."""
+    """Told after each epoch, or each `eval_every` steps."""
 
     epoch: int
     step: int

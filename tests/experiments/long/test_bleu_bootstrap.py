@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from wordwave.experiments.long.bleu_bootstrap import bleu_of, paired_bootstrap
-from wordwave.tasks.translation_scores import bleu_counts, tokenised_bleu
+from experiments.table5 import bleu_of, paired_bootstrap
+from wordwave.tasks.bleu import bleu_counts, tokenised_bleu
 
 WORDS = ["ein", "hund", "rennt", "über", "die", "wiese", "und", "bellt", "laut", "am", "abend"]
 

@@ -7,16 +7,15 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from wordwave.experiments.grid import markdown, terminal
-from wordwave.experiments.long.table5 import ROWS, Table5
-from wordwave.experiments.long.table5_report import draw_table5, table5_grids
+from experiments.table5 import ROWS, Table5, draw_table5, table5_grids
 from wordwave.models.classifier import count_parameters
-from wordwave.models.translation import translation_model
+from wordwave.models.lstm_decoder import translation_model
+from wordwave.tables import markdown, terminal
 
 SMALL = (
     ("dim", 8), ("n_heads", 2), ("encoder_layers", 1), ("decoder_layers", 1),
     ("feed_forward_dim", 8), ("bpe_size", 300), ("words", "spaced"), ("max_length", 30),
-    ("batch_size", 100), ("accumulate", 1), ("judge_every", 2), ("judge_bleu", 3),
+    ("batch_size", 100), ("grad_accumulation", 1), ("eval_every", 2), ("eval_bleu", 3),
 )  # fmt: skip
 
 
@@ -31,12 +30,12 @@ def _as_of_multi30k(table):
 
 
 def test_every_row_is_trained_once_and_shown(tmp_path, monkeypatch):
-    from wordwave.data.parallel_text import Pairs, ParallelParts
-    from wordwave.tasks import translate_config
+    from wordwave.data.parallel import Pairs, ParallelSplits
+    from wordwave.tasks import config as translate_config
 
     texts = [f"{'ab' * (i % 3 + 1)} cd {i % 7}" for i in range(30)]
     pairs = Pairs(texts, texts)
-    parts = ParallelParts(pairs, pairs, pairs)
+    parts = ParallelSplits(pairs, pairs, pairs)
     monkeypatch.setattr(translate_config, "load_named", lambda *_: parts)
     table = Table5(tmp_path, data="built-in", steps=3, changes=SMALL)
     rows = [record["row"] for record in table.run()]

@@ -8,23 +8,15 @@ from itertools import product
 
 import pytest
 
-from wordwave.data.splits import Parts
+from wordwave.config_io import from_dict, to_dict
+from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
-from wordwave.experiments.tuning.pools import (
-    POOLS,
-    Range,
-    Setting,
-    n_combinations,
-    varied,
-    with_values,
-)
-from wordwave.experiments.tuning.report import write_files
-from wordwave.experiments.tuning.search import Search, dev_accuracy, space_of, work
-from wordwave.experiments.tuning.study import SharedStudy, alive
 from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS, ModelConfig
-from wordwave.plain import from_plain, to_plain
-from wordwave.tasks.config import ClassifyConfig, TextSettings
-from wordwave.training.settings import TrainingSettings
+from wordwave.search.space import SPACES, Range, Setting, n_combinations, varied, with_values
+from wordwave.search.study import SharedStudy, alive
+from wordwave.search.trials import Search, dev_accuracy, space_of, work, write_files
+from wordwave.tasks.config import ClassificationConfig, TextConfig
+from wordwave.training.config import TrainingConfig
 
 optuna = pytest.importorskip("optuna")
 
@@ -43,10 +35,10 @@ def examples(n, name="examples"):
 
 
 def search_in(folder, n_trials=4, **training):
-    config = ClassifyConfig(
-        model=ModelConfig(dim=4), training=TrainingSettings(**{"epochs": 2, **training})
+    config = ClassificationConfig(
+        model=ModelConfig(dim=4), training=TrainingConfig(**{"epochs": 2, **training})
     )
-    return Search(config, "paper", Parts(examples(64), examples(16), None), folder, n_trials)
+    return Search(config, "paper", Splits(examples(64), examples(16), None), folder, n_trials)
 
 
 @pytest.fixture
@@ -54,7 +46,7 @@ def few(monkeypatch):
     """Let a pool have just these settings."""
 
     def pool(*settings):
-        monkeypatch.setitem(POOLS, "paper", settings)
+        monkeypatch.setitem(SPACES, "paper", settings)
 
     return pool
 
@@ -66,7 +58,7 @@ def drawn(search):
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_the_papers_pool_is_the_same_for_every_embedding(encoder):
     pools = {
-        tuple(s.name for s in varied("paper", ClassifyConfig(model=ModelConfig(e, encoder))))
+        tuple(s.name for s in varied("paper", ClassificationConfig(model=ModelConfig(e, encoder))))
         for e in PAPER_EMBEDDINGS
     }
     names = ("batch_size", "learning_rate", "weight_decay", "hidden_dim")
@@ -78,33 +70,33 @@ def test_the_papers_pool_is_the_same_for_every_embedding(encoder):
     [*product(PAPER_EMBEDDINGS, ENCODERS), *product(IN_ATTENTION, ["transformer"])],
 )
 def test_a_pool_varies_only_what_encoder_and_embedding_use(embedding, encoder):
-    config = ClassifyConfig(model=ModelConfig(embedding, encoder))
+    config = ClassificationConfig(model=ModelConfig(embedding, encoder))
     names = {setting.name for setting in varied("wide", config)}
     for name in names & ONLY_SOME_USE.keys():
         assert encoder in ONLY_SOME_USE[name]
     is_complex = embedding.startswith("complex")
     assert ("readout" in names) == is_complex
     assert ("score" in names) == (is_complex and encoder == "transformer")
-    assert ("frequency_rate" in names) == (embedding == "complex-order")
+    assert ("frequency_lr_scale" in names) == (embedding == "complex-order")
     assert "vector_scale" not in names
     frozen = replace(config, model=replace(config.model, freeze_frequency=True))
-    assert "frequency_rate" not in {s.name for s in varied("wide", frozen)}
-    with_vectors = replace(config, text=TextSettings(vectors="some.vec"))
+    assert "frequency_lr_scale" not in {s.name for s in varied("wide", frozen)}
+    with_vectors = replace(config, text=TextConfig(vectors="some.vec"))
     assert "vector_scale" in {s.name for s in varied("wide", with_vectors)}
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("pool", SPACES)
 def test_every_value_of_a_pool_makes_a_config_that_can_be_read_back(pool):
-    for setting in POOLS[pool]:
+    for setting in SPACES[pool]:
         values = setting.values
         for value in (values.low, values.high) if isinstance(values, Range) else values:
-            config = with_values(ClassifyConfig(), [setting], {setting.name: value})
+            config = with_values(ClassificationConfig(), [setting], {setting.name: value})
             assert getattr(getattr(config, setting.part), setting.name) == value
-            assert from_plain(ClassifyConfig, to_plain(config)) == config
+            assert from_dict(ClassificationConfig, to_dict(config)) == config
 
 
 def test_combinations_are_counted():
-    config = ClassifyConfig(model=ModelConfig(encoder="cnn"))
+    config = ClassificationConfig(model=ModelConfig(encoder="cnn"))
     assert n_combinations(varied("paper", config)) == 3 * 3 * 3 * 2 * 2
     assert n_combinations(varied("wide", config)) is None
 
@@ -112,7 +104,7 @@ def test_combinations_are_counted():
 def test_a_search_refuses_test_examples_and_needs_dev(tmp_path):
     for dev, test in ((examples(8), examples(8)), (None, None)):
         with pytest.raises(ValueError, match="none to test on"):
-            Search(ClassifyConfig(), "paper", Parts(examples(8), dev, test), tmp_path)
+            Search(ClassificationConfig(), "paper", Splits(examples(8), dev, test), tmp_path)
 
 
 def test_a_search_that_goes_on_draws_what_an_undisturbed_one_draws(tmp_path):
@@ -162,7 +154,7 @@ CLAIMS = """
 import sys, time
 from pathlib import Path
 from optuna.distributions import CategoricalDistribution
-from wordwave.experiments.tuning.study import SharedStudy, alive
+from wordwave.search.study import SharedStudy, alive
 folder = Path(sys.argv[1])
 shared = SharedStudy(folder, {})
 space = {name: CategoricalDistribution(range(6)) for name in "ab"}
@@ -235,7 +227,7 @@ def test_other_settings_or_examples_are_refused_once_there_are_trials(tmp_path):
     with pytest.raises(ValueError, match="holds a search with epochs 2, here it is 3"):
         search_in(tmp_path, 1, epochs=3).open()
     with pytest.raises(ValueError, match="holds a search with examples"):
-        replace(search, parts=Parts(examples(62), examples(16), None)).open()
+        replace(search, parts=Splits(examples(62), examples(16), None)).open()
     search_in(tmp_path, 1, learning_rate=1.0).open()  # the pool varies it: it does not count
     assert len(search.open().finished()) == 1
 

@@ -1,0 +1,107 @@
+"""Figures 1, 5 and 6 of the paper from records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.epoch_timing import epoch_seconds
+from wordwave.grid import Record
+from wordwave.models.config import ENCODERS
+from wordwave.plotting import COLOURS, ENDINGS, canvas, saved, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+_BANDS = ((1, 4), (5, 49), (50, None))
+"""How often a word is seen in training."""
+
+
+def draw_fig1(record: Record, path: Path) -> list[Path]:
+    """Waves of three words of a trained model, from the greatest δ to the smallest, in three
+    dimensions each."""
+    import torch
+
+    from wordwave.embedding import WaveEmbedding
+    from wordwave.plotting import draw_waves
+
+    waves = record["waves"]
+    embedding = WaveEmbedding(len(waves) + 1, 3, padding_idx=0)
+    with torch.no_grad():
+        for i, wave in enumerate(waves.values(), start=1):
+            embedding.amplitude.weight[i] = torch.tensor(wave["amplitude"])
+            embedding.frequency.weight[i] = torch.tensor(wave["frequency"])
+    notes = [f"δ {wave['delta']:.4f}" for wave in waves.values()]
+    return [draw_waves(embedding, list(waves), path.with_suffix(e), notes=notes) for e in ENDINGS]
+
+
+def draw_fig5(record: Record, path: Path) -> list[Path]:
+    """Seconds an epoch as bars, an encoder a panel; whiskers are the range over rounds."""
+    seconds = epoch_seconds(record)
+    encoders = [e for e in ENCODERS if any(kind[0] == e for kind in seconds)]
+    figure = canvas(2.9 * len(encoders) + 0.6, 3.4)
+    panels = figure.subplots(1, len(encoders), squeeze=False)[0]
+    for axes, encoder in zip(panels, encoders, strict=True):
+        own = {kind[1]: found for kind, found in seconds.items() if kind[0] == encoder}
+        middles = [found[0] for found in own.values()]
+        below = [found[0] - found[1] for found in own.values()]
+        above = [found[2] - found[0] for found in own.values()]
+        colours = [COLOURS[1] if name.startswith("complex") else COLOURS[0] for name in own]
+        axes.bar(range(len(own)), middles, yerr=[below, above], color=colours, capsize=3, width=0.7)
+        axes.set_xticks(range(len(own)), list(own), rotation=35, ha="right")
+        axes.set_title(encoder)
+        tidy(axes)
+    panels[0].set_ylabel("seconds an epoch")
+    words = record["words_per_epoch"]
+    figure.suptitle(f"One epoch of {record['dataset']} ({words:,} words) on one core")
+    return saved(figure, path)
+
+
+def draw_fig6(records: Sequence[Record], path: Path) -> list[Path]:
+    """The density of δ, a trained model a panel, by how often words are seen in training."""
+    columns = min(2, len(records))
+    rows = -(-len(records) // columns)
+    figure = canvas(5.2 * columns, 0.6 + 3.2 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes, record in zip(panels, records, strict=False):
+        _draw_density(axes, record)
+    for axes in panels[::columns]:
+        axes.set_ylabel("density (square-root scale)")
+    for axes in panels[len(records) :]:
+        axes.set_visible(False)
+    figure.suptitle("How much words care where they stand")
+    return saved(figure, path)
+
+
+def _draw_density(axes: Axes, record: Record) -> None:
+    import numpy as np
+
+    delta, counts = np.array(record["delta"]), np.array(record["counts"])
+    low, high = float(delta.min()), float(delta.max())
+    margin = max(0.02 * (high - low), 1e-6)
+    edges = np.linspace(low - margin, high + margin, 61)
+    for (least, most), colour in zip(_BANDS, COLOURS, strict=False):
+        own = delta[(counts >= least) & (counts <= (most or counts.max()))]
+        if len(own):
+            times = f"{least} times or more" if most is None else f"{least} to {most} times"
+            density, _ = np.histogram(own, edges, density=True)
+            label = f"{times} ({len(own):,} words)"
+            axes.stairs(density, edges, color=colour, lw=1.6, label=label)
+    if record["untrained_delta"] is not None:
+        axes.axvline(
+            record["untrained_delta"], color="#777777", lw=1, ls="--", label="at the start"
+        )
+    axes.set_yscale("function", functions=(_root, np.square))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("δ, mean |ω| of a word")
+    axes.set_title(f"{record['encoder']} on {record['dataset']}")
+    axes.legend(frameon=False, fontsize=8, title="seen in training", title_fontsize=8)
+    tidy(axes)
+
+
+def _root(values: Any) -> Any:
+    import numpy as np
+
+    return np.sqrt(np.maximum(values, 0))

@@ -1,0 +1,354 @@
+"""What all readers of vectors share: a file that is streamed, and the rows kept of it.
+
+Whatever is wrong with a file is one `ValueError`: readers say where and what, `opened` adds which
+file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from io import BufferedReader
+from itertools import chain, takewhile
+from pathlib import Path
+from reprlib import repr as clipped
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wordwave.errors import WordwaveError
+
+CHUNK = 1 << 18
+_LONGEST_LINE = 1 << 20  # a file of the wrong kind is not to be read into memory as one line
+
+
+@contextmanager
+def opened(path: Path, role: str) -> Iterator[BufferedReader]:
+    """The unpacked bytes of a file. All that goes wrong while it is open names the file."""
+    if not path.is_file():
+        raise WordwaveError(f"{role} '{path}': no such file; check the path or fetch the file")
+    packed = path.name.lower().endswith(".gz")
+    raw: Any = gzip.GzipFile(path) if packed else path.open("rb", buffering=0)
+    with BufferedReader(raw, CHUNK) as stream:
+        try:
+            if not stream.peek(1):
+                raise WordwaveError("byte 0: the file is empty; fetch it again")
+            yield stream
+        except (OSError, EOFError, zlib.error) as error:
+            place = f"{role} '{path}', byte {stream.tell()}"
+            raise WordwaveError(f"{place}: cannot be read ({error}); fetch it again") from None
+        except ValueError as error:
+            raise WordwaveError(f"{role} '{path}', {error}") from None
+
+
+def lines_of(stream: BufferedReader) -> Iterator[bytes]:
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), 1):
+        if len(line) == _LONGEST_LINE:
+            raise WordwaveError(f"line {number}: longer than {_LONGEST_LINE} bytes; is this text?")
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")
+
+
+class Kept:
+    """The wanted rows met so far; of a repeated word the first."""
+
+    def __init__(self, wanted: frozenset[str] | None, besides: int = 0) -> None:
+        self.wanted, self.besides = wanted, besides
+        self._first_fields = {word.split(" ", 1)[0] for word in wanted or ()}
+        self._words: dict[str, None] = {}
+        self._rows = bytearray()
+
+    def wants(self, word: str) -> bool:
+        return self._takes(word) and word not in self._words
+
+    def _takes(self, word: str) -> bool:
+        return self.wanted is None or self.besides > 0 or word in self.wanted
+
+    def may_want(self, line: bytes) -> bool:
+        """Whether a text line can be of a wanted word, judged by its first field alone."""
+        if self.wanted is None or self.besides > 0:
+            return True
+        return decoded(line.split(b" ", 1)[0]) in self._first_fields
+
+    def add(self, word: str, values: NDArray[Any], place: str) -> None:
+        with np.errstate(over="ignore"):  # too large for float32 becomes infinite, reported below
+            row = values.astype(np.float32)
+        finite = np.isfinite(row)
+        if not finite.all():
+            odd = values[~finite][0]
+            raise WordwaveError(
+                f"{place}: expected finite numbers for {clipped(word)}, found {odd}"
+            )
+        if self.wanted is not None and word not in self.wanted:
+            self.besides -= 1
+        self._words[word] = None
+        self._rows += row.tobytes()
+
+    @property
+    def words(self) -> list[str]:
+        return list(self._words)
+
+    def matrix(self, dim: int) -> Tensor:
+        """Shape: (n, dim), a row a word"""
+        rows = np.frombuffer(self._rows, np.float32).reshape(len(self._words), dim)
+        return torch.from_numpy(rows)
+
+
+_LONGEST_WORD = 1 << 12  # as in `lines_of`: a file of the wrong kind is not one long word
+_WIDEST = 10_000  # no word vectors are as wide, and a file of another kind may seem to be
+_HEADER = re.compile(rb"(\d{1,12})[ \t](\d{1,6})\s*")
+_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+def read_text(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
+    lines = lines_of(stream)
+    first = next(lines)
+    if header := _HEADER.fullmatch(first):
+        count, dim = _announced(header, "line 1", dim)
+    else:
+        dim = dim or first.rstrip(b" ").count(b" ")
+        _check_dim(dim, "line 1", None)
+        lines = chain([first], lines)
+    if b"\0" in first or not dim:
+        found = clipped(decoded(first))
+        raise WordwaveError(
+            f"line 1: expected a word and its numbers, found {found}; is this text?"
+        )
+    start, number = (2, 1) if header else (1, 0)
+    for number, line in enumerate(lines, start):
+        # The first row is parsed even if unwanted: a file of another kind must not pass as vectors.
+        if number == start or kept.may_want(line):
+            word, values = _parsed(line.rstrip(b" "), f"line {number}", dim, kept.wanted)
+            if kept.wants(word):
+                kept.add(word, values, f"line {number}")
+    if header and number - 1 != count:
+        rule = f"the header announces {count} words, found {number - 1}; fetch the file again"
+        raise WordwaveError(f"line {number}: {rule}")
+    return dim
+
+
+def _parsed(
+    line: bytes, place: str, dim: int, wanted: frozenset[str] | None
+) -> tuple[str, NDArray[np.float64]]:
+    """The word of a text line and its numbers (dim,), split from the right: words may hold spaces.
+
+    A word that ends in a number ('Route 66') looks like a row with one number too many, and is
+    reported as one unless the vocabulary asks for exactly this word.
+    """
+    raw, *numbers = line.rsplit(b" ", dim)
+    word = decoded(raw)
+    front, _, last = raw.rpartition(b" ")
+    too_long = front and (not last or _NUMBER.fullmatch(last)) and word not in (wanted or ())
+    if too_long or len(numbers) < dim:
+        fields = line.split(b" ")
+        found = len(list(takewhile(_NUMBER.fullmatch, reversed(fields[1:]))))
+        shown = clipped(decoded(b" ".join(fields[: len(fields) - found])))
+        raise WordwaveError(
+            f"{place}: expected {dim} numbers after the word {shown}, found {found}"
+        )
+    try:
+        return word, np.array(list(map(float, numbers)))
+    except ValueError:
+        odd = clipped(decoded(next(n for n in numbers if not _NUMBER.fullmatch(n))))
+        rule = f"expected {dim} numbers after the word {clipped(word)}, found {odd} among them"
+        raise WordwaveError(f"{place}: {rule}") from None
+
+
+def read_binary(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
+    line = stream.readline(64)
+    header = _HEADER.fullmatch(line)
+    if header is None:
+        raise WordwaveError(
+            f"byte 0: expected a header 'count dim', found {clipped(decoded(line))}"
+        )
+    count, dim = _announced(header, "byte 0", dim)
+    row_bytes = 4 * dim
+    window, start, passed = b"", 0, len(line)  # `passed` bytes of the file lie before the window
+    for index in range(1, count + 1):
+        if len(window) - start < _LONGEST_WORD + row_bytes:
+            passed += start
+            window, start = window[start:] + stream.read(CHUNK + row_bytes), 0
+        space = window.find(b" ", start, start + _LONGEST_WORD)
+        end = space + 1 + row_bytes
+        if space < 0 or end > len(window):
+            raise _broken_row(window[start:], passed + start, f"word {index} of {count}")
+        word = decoded(window[start:space].removeprefix(b"\n"))
+        if kept.wants(word):
+            values = np.frombuffer(window, "<f4", dim, offset=space + 1)
+            kept.add(word, values, f"byte {passed + space + 1}")
+        start = end
+    if window[start:] + stream.read(2) not in (b"", b"\n"):
+        rule = f"the header announces {count} words, found more bytes after them"
+        raise WordwaveError(f"byte {passed + start}: {rule}")
+    return dim
+
+
+def _broken_row(rest: bytes, offset: int, which: str) -> ValueError:
+    raw, space, _ = rest[:_LONGEST_WORD].removeprefix(b"\n").partition(b" ")
+    word = clipped(decoded(raw))
+    if not space and len(rest) >= _LONGEST_WORD:
+        return ValueError(f"byte {offset}: expected {which} to end in a space, found {word}")
+    return ValueError(
+        f"byte {offset + len(rest)}: the file ends in {which}, {word}; fetch it again"
+    )
+
+
+def _announced(header: re.Match[bytes], place: str, dim: int | None) -> tuple[int, int]:
+    """The number of words and the dimension in a header line."""
+    count, announced = map(int, header.groups())
+    if not count or not announced:
+        raise WordwaveError(
+            f"{place}: expected a count and a dim above 0, found {count} {announced}"
+        )
+    _check_dim(announced, place, dim)
+    return count, announced
+
+
+def _check_dim(found: int, place: str, expected: int | None) -> None:
+    if found > _WIDEST:
+        raise WordwaveError(f"{place}: expected at most {_WIDEST} numbers a word, found {found}")
+    if expected not in (None, found):
+        raise WordwaveError(f"{place}: expected vectors of dimension {expected}, found {found}")
+
+
+def read_npy(path: Path, words: Path, kept: Kept, dim: int | None) -> int:
+    matrix = _mapped_matrix(path)
+    _check_dim(matrix.shape[1], "header", dim)
+    number = 0
+    for number, word in enumerate(_words_of(words), 1):
+        if number <= len(matrix) and kept.wants(word):
+            kept.add(word, matrix[number - 1], f"row {number - 1}")
+    if number != len(matrix):
+        raise WordwaveError(f"header: {len(matrix)} rows, but {number} words in '{words}'")
+    return int(matrix.shape[1])
+
+
+def _mapped_matrix(path: Path) -> NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy's header parser lets SyntaxError, TokenError, ... through
+        raise WordwaveError(f"header: expected an .npy matrix of floats, found {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise WordwaveError("header: expected an .npy matrix of floats, found an .npz archive")
+    if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
+        found = f"{array.dtype} of shape {array.shape}"
+        raise WordwaveError(f"header: expected a matrix of floats (words, dim), found {found}")
+    return np.asarray(array)  # still mapped, and its rows are quicker to take than np.memmap's
+
+
+def _words_of(path: Path) -> Iterator[str]:
+    with opened(path, "words file") as stream:
+        yield from map(decoded, lines_of(stream))
+
+
+def words_beside(matrix: Path) -> Path:
+    stem = re.sub(r"(\.f(16|32))?\.npy$", "", matrix.name)
+    names = [f"{stem}.words.txt", f"{stem}.words.txt.gz"]
+    for name in names:
+        if matrix.with_name(name).is_file():
+            return matrix.with_name(name)
+    raise WordwaveError(f"words: expected one of {names} beside it, found none; pass words=")
+
+
+Format = Literal["auto", "word2vec-binary", "text", "npy"]
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Words and their vectors: row i of `matrix` (n, dim), float32, belongs to `words[i]`."""
+
+    words: list[str] = field(repr=False)
+    matrix: Tensor
+
+    def __post_init__(self) -> None:
+        if self.matrix.dim() != 2 or len(self.matrix) != len(self.words):
+            shape = tuple(self.matrix.shape)
+            raise WordwaveError(
+                f"matrix must be ({len(self.words)}, dim), a row a word, got {shape}"
+            )
+
+    @property
+    def dim(self) -> int:
+        return self.matrix.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._row_of
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {word: row for row, word in reversed(list(enumerate(self.words)))}
+
+    def aligned_to(
+        self, words: Sequence[str], *, scale: float = 1.0, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The vectors of `words` times `scale`: matrix (len(words), dim), found (len(words),) bool.
+
+        Missing words are normal noise around zero, each component as spread as over the found
+        rows; fewer than two found rows have no spread, then it is `scale / sqrt(dim)`.
+        """
+        rows = torch.tensor([self._row_of.get(word, -1) for word in words], dtype=torch.long)
+        found = rows >= 0
+        known = self.matrix[rows[found]] * scale
+        spread = known.std(dim=0) if len(known) > 1 else scale / self.dim**0.5
+        aligned = torch.randn(len(words), self.dim, generator=generator) * spread
+        aligned[found] = known
+        return aligned, found
+
+
+def read_vectors(
+    path: str | os.PathLike[str],
+    *,
+    vocabulary: Collection[str] | None = None,
+    besides: int = 0,
+    words: str | os.PathLike[str] | None = None,
+    format: Format = "auto",
+    dim: int | None = None,
+) -> Vectors:
+    """Pretrained vectors (n, dim) in file order; of a repeated word the first row counts.
+
+    vocabulary: the words to keep; None keeps all.
+    besides: how many others to keep as well, those that stand first in the file.
+    words: the words of an `.npy` matrix, one a line; by default `<stem>.words.txt(.gz)` beside it.
+    format: "auto" goes by the file ending: `.bin(.gz)`, `.npy`, everything else is text.
+    dim: what the file's dimension must be. Without it a text file that has no header is as wide
+        as its first line, whose word then must hold no space.
+    """
+    if format not in get_args(Format):
+        raise WordwaveError(f"format must be one of {get_args(Format)}, got {format!r}")
+    if dim is not None and dim < 1:
+        raise WordwaveError(f"dim must be at least 1, got {dim}")
+    path = Path(path)
+    kind = _format_by_ending(path) if format == "auto" else format
+    if words is not None and kind != "npy":
+        raise WordwaveError(f"words= goes with an .npy matrix, '{path}' is read as {kind}")
+    kept = Kept(None if vocabulary is None else frozenset(vocabulary), besides)
+    with opened(path, "vectors file") as stream:
+        if kind == "npy":
+            beside = words_beside(path) if words is None else Path(words)
+            width = read_npy(path, beside, kept, dim)
+        else:
+            read = read_binary if kind == "word2vec-binary" else read_text
+            width = read(stream, kept, dim)
+    return Vectors(kept.words, kept.matrix(width))
+
+
+def _format_by_ending(path: Path) -> Format:
+    name = path.name.lower()
+    if name.endswith((".bin", ".bin.gz")):
+        return "word2vec-binary"
+    return "npy" if name.endswith(".npy") else "text"

@@ -1,1 +1,0 @@
-"""The order laboratory: tasks × encoders × embeddings, and what they show."""

@@ -1,1 +1,0 @@
-"""Tables of few long trainings: translation (Table 5), language models (Table 6)."""

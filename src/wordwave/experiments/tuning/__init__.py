@@ -1,1 +1,0 @@
-"""Searches for settings, judged by dev alone."""

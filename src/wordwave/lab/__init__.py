@@ -1,0 +1,1 @@
+"""The order laboratory: which position encoding knows what about word order."""

@@ -1,0 +1,1 @@
+"""Hyperparameter search and the comparison of encoders and embeddings."""

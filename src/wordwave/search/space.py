@@ -1,0 +1,125 @@
+"""Which settings a search varies, as data. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Literal
+
+from wordwave.tasks.config import ClassificationConfig
+
+SpaceName = Literal["paper", "narrow", "wide"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Any number from low to high; with `log`, every power of ten is as likely as the next."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+def _always(_: ClassificationConfig) -> bool:
+    return True
+
+
+def _encoder(*kinds: str) -> Callable[[ClassificationConfig], bool]:
+    return lambda config: config.model.encoder in kinds
+
+
+def _is_complex(config: ClassificationConfig) -> bool:
+    return config.model.embedding.startswith("complex")
+
+
+def _has_complex_scores(config: ClassificationConfig) -> bool:
+    return _is_complex(config) and config.model.encoder == "transformer"
+
+
+def _learns_frequencies(config: ClassificationConfig) -> bool:
+    return config.model.embedding == "complex-order" and not config.model.freeze_frequency
+
+
+def _has_vectors(config: ClassificationConfig) -> bool:
+    return config.text.vectors is not None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a pool: where it is in the config, its values, and who uses it."""
+
+    part: Literal["text", "model", "training"]
+    name: str
+    values: tuple[Any, ...] | Range
+    is_used: Callable[[ClassificationConfig], bool] = _always
+
+
+SPACES: dict[SpaceName, tuple[Setting, ...]] = {
+    # The paper's L2 is a term of the loss; weight_decay pulls beside it, as AdamW does.
+    "paper": (
+        Setting("training", "batch_size", (32, 64, 128)),
+        Setting("training", "learning_rate", (1e-3, 1e-4, 1e-5)),
+        Setting("training", "weight_decay", (0.0, 1e-3, 1e-4)),
+        Setting("model", "hidden_dim", (120, 128)),
+        Setting("model", "n_filters", (64, 128), _encoder("cnn")),
+    ),
+    "narrow": (
+        Setting("training", "learning_rate", (3e-4, 5e-4, 1e-3, 2e-3)),
+        Setting("training", "word_dropout", (0.0, 0.1)),
+        Setting("model", "dropout", (0.1, 0.3, 0.5)),
+    ),
+    "wide": (
+        Setting("training", "batch_size", (32, 64, 128)),
+        Setting("training", "learning_rate", Range(1e-4, 1e-2, log=True)),
+        Setting("training", "weight_decay", (0.0, 1e-4, 1e-3, 1e-2)),
+        Setting("training", "word_dropout", Range(0.0, 0.3)),
+        Setting("training", "frequency_lr_scale", Range(1e-2, 1.0, log=True), _learns_frequencies),
+        Setting("model", "dropout", Range(0.0, 0.6)),
+        Setting("model", "hidden_dim", (0, 64, 128, 256)),
+        Setting("model", "pooling", ("sum", "mean"), _encoder("fasttext", "transformer")),
+        Setting("model", "n_filters", (64, 128, 256), _encoder("cnn")),
+        Setting("model", "n_layers", (1, 2), _encoder("lstm", "transformer")),
+        Setting("model", "feed_forward_dim", (64, 128, 256), _encoder("transformer")),
+        Setting("model", "readout", ("concat", "magnitude"), _is_complex),
+        Setting("model", "score", ("real", "magnitude"), _has_complex_scores),
+        Setting("text", "vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
+    ),
+}
+"""`paper` and `narrow` are the same for every embedding; `wide` also has what only some know."""
+
+
+def varied(pool: SpaceName, config: ClassificationConfig) -> tuple[Setting, ...]:
+    """The settings of a pool that a config's encoder, embedding and vectors use."""
+    return tuple(setting for setting in SPACES[pool] if setting.is_used(config))
+
+
+def given(settings: Sequence[Setting], config: ClassificationConfig) -> dict[str, Any] | None:
+    """The values that a config itself has, `None` if the pool lacks one of them."""
+    values = {}
+    for setting in settings:
+        value = getattr(getattr(config, setting.part), setting.name)
+        if isinstance(setting.values, Range):
+            is_there = setting.values.low <= value <= setting.values.high
+        else:
+            is_there = value in setting.values
+        if not is_there:
+            return None
+        values[setting.name] = value
+    return values
+
+
+def n_combinations(settings: Sequence[Setting]) -> int | None:
+    """How many different trials there are, `None` for without end."""
+    choices = [s.values for s in settings if isinstance(s.values, tuple)]
+    return prod(map(len, choices)) if len(choices) == len(settings) else None
+
+
+def with_values(
+    config: ClassificationConfig, settings: Sequence[Setting], values: Mapping[str, Any]
+) -> ClassificationConfig:
+    """The config with the values that a trial drew."""
+    for setting in settings:
+        part = replace(getattr(config, setting.part), **{setting.name: values[setting.name]})
+        config = replace(config, **{setting.part: part})
+    return config

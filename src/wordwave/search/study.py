@@ -1,0 +1,279 @@
+"""An optuna study that several processes, also of several commands, work on at once.
+
+A search of n trials has the slots 0 … n − 1. A worker claims the lowest slot that no finished trial
+and no living worker holds, so that all of them together make n trials, and what a killed one held
+is done again. What is drawn for a slot depends on the seed, the slot and the trials that are known;
+slot 0 may be given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
+
+from wordwave.errors import WordwaveError
+from wordwave.files import locked, naming
+from wordwave.grid import Share, fits
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial, Trial
+
+
+JOURNAL = "study.journal"
+FIRST_EVALUATED = 33
+"""Percent of a training after which a hopeless trial may be stopped: good ones may be slow too."""
+_NAME = "search"
+
+
+class SharedStudy:
+    """The trials of a search folder.
+
+    Args:
+        folder: holds `study.journal`; made if it is not there.
+        settings: what all trials have in common; a study begun with others is refused.
+        drawn: the names of what each trial draws; any by default.
+        defaults: of settings that a study may not know, as it is older than they are.
+        seed: the same draws for the same seed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, Any],
+        *,
+        drawn: Collection[str] | None = None,
+        defaults: dict[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        import optuna
+        from optuna.storages.journal import JournalStorage
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.seed = folder, seed
+        # Locks of the system end with their process, so that a kill leaves none behind.
+        self._claiming = FileLock(folder / ".claim.lock")
+        writing: Any = FileLock(folder / ".journal.lock")  # acquires and releases, as optuna wants
+        path = folder / JOURNAL
+        for sign in folder.glob(".worker-*.lock"):
+            _is_alive(sign)
+        with writing:
+            _remove_torn_line(path)
+        with _readable(path):
+            storage = JournalStorage(_journal(path, writing))
+        pruner = optuna.pruners.MedianPruner(n_warmup_steps=FIRST_EVALUATED)
+
+        def begin() -> Any:
+            return optuna.create_study(
+                storage=storage, study_name=_NAME, direction="maximize", pruner=pruner
+            )
+
+        with self._claiming, _readable(path):
+            if _NAME in optuna.get_all_study_names(storage):
+                self.study = optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
+            else:
+                self.study = begin()
+            self._check_trials(drawn)
+            there: dict[str, Any] | None = self.study.user_attrs.get("settings")
+            if not fits(there, dict | None):
+                raise TypeError("settings")
+            if there is not None and there != settings and not self._held():
+                optuna.delete_study(study_name=_NAME, storage=storage)  # nothing would be lost
+                self.study, there = begin(), None
+            if there is None:
+                self.study.set_user_attr("settings", settings)
+        if there is not None:
+            _check_same(folder, {**(defaults or {}), **there}, settings)
+
+    def finished(self) -> list[FrozenTrial]:
+        """The trials that came to an end or were stopped as hopeless, by slot."""
+        from optuna.trial import TrialState
+
+        states = (TrialState.COMPLETE, TrialState.PRUNED)
+        trials = self.study.get_trials(deepcopy=False, states=states)
+        return sorted(trials, key=lambda trial: trial.user_attrs["slot"])
+
+    def _check_trials(self, drawn: Collection[str] | None) -> None:
+        for trial in self.finished():
+            parts = (
+                (trial.user_attrs["slot"], int),
+                (trial.user_attrs.get("stopped", ""), str),
+                (list(trial.intermediate_values), list[int]),
+                (list(trial.intermediate_values.values()), list[Share]),
+                (trial.value, Share if trial.state.name == "COMPLETE" else Share | None),
+                (list(trial.params.values()), list[str | float | bool | None]),
+            )
+            if not all(fits(part, kind) for part, kind in parts):
+                raise WordwaveError(f"trial {trial.number}")
+            if drawn is not None and set(trial.params) != set(drawn):
+                raise WordwaveError(f"trial {trial.number} draws {', '.join(trial.params)}")
+
+    def ranked(self) -> list[FrozenTrial]:
+        """The trials that came to an end, the best one first."""
+        ended = [trial for trial in self.finished() if trial.state.name == "COMPLETE"]
+        return sorted(ended, key=lambda trial: -(trial.value or 0.0))
+
+    def claim(
+        self, space: dict[str, Any], n: int, worker: str, first: dict[str, Any] | None = None
+    ) -> Trial | None:
+        """A new trial with its values drawn, `None` while there is no free slot.
+
+        Args:
+            space: optuna's distribution of each setting.
+            n: number of slots.
+            worker: what `alive` gave.
+            first: the values of slot 0, drawn as others are if `None`.
+        """
+        import optuna
+        from numpy.random import SeedSequence
+
+        with self._claiming:
+            held = self._held()
+            slot = next((i for i in range(n) if i not in held), None)
+            if slot is None:
+                return None
+            seed = int(SeedSequence((self.seed, slot)).generate_state(1)[0])
+            # The constant liar keeps workers from all trying the same promising spot at once.
+            self.study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+            if slot == 0 and first is not None and not self._waiting():
+                self.study.enqueue_trial(first)
+            trial = self._ask(space, random.Random(seed))
+            trial.set_user_attr("worker", worker)
+            trial.set_user_attr("slot", slot)
+            return trial
+
+    def _ask(self, space: dict[str, Any], rng: random.Random) -> Trial:
+        """A trial that differs from all others as long as there are any such."""
+        from optuna.trial import TrialState
+
+        trial: Trial = self.study.ask(space)
+        states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+        others = self.study.get_trials(deepcopy=False, states=states)
+        tried = [t.params for t in others if t.number != trial.number]
+        if trial.params not in tried or not all(hasattr(d, "choices") for d in space.values()):
+            return trial
+        grid = product(*(d.choices for d in space.values()))
+        combinations = [dict(zip(space, values, strict=True)) for values in grid]
+        untried = [values for values in combinations if values not in tried]
+        if not untried:
+            return trial
+        self.study.tell(trial, state=TrialState.FAIL)
+        self.study.enqueue_trial(rng.choice(untried))
+        again: Trial = self.study.ask(space)
+        return again
+
+    def _waiting(self) -> bool:
+        """Whether a trial was given and its worker killed before it took it up."""
+        from optuna.trial import TrialState
+
+        return bool(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
+
+    def abandoned(self) -> list[int]:
+        """The slots of trials whose workers were killed and that nobody has taken up."""
+        from optuna.trial import TrialState
+
+        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        workers = [_sign(self.folder, trial.user_attrs.get("worker", "")) for trial in running]
+        return sorted(
+            trial.user_attrs["slot"]
+            for trial, sign in zip(running, workers, strict=True)
+            if "slot" in trial.user_attrs and not _is_alive(sign)
+        )
+
+    def _held(self) -> set[int]:
+        """The slots of finished trials and living workers; the trials of dead ones are given up."""
+        from optuna.trial import TrialState
+
+        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if not _is_alive(_sign(self.folder, trial.user_attrs.get("worker", ""))):
+                self.study.tell(trial.number, state=TrialState.FAIL)
+        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return {trial.user_attrs["slot"] for trial in (*running, *self.finished())}
+
+
+@contextmanager
+def alive(folder: Path) -> Iterator[str]:
+    """The name of a new worker, known to be alive until this ends, be it by a kill."""
+    name = uuid4().hex
+    with locked(_sign(folder, name)):
+        yield name
+
+
+def _is_alive(sign: Path) -> bool:
+    """Whether the worker of this lock file is; that of a dead one is removed."""
+    if not sign.exists():
+        return False
+    try:
+        with locked(sign, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _sign(folder: Path, worker: str) -> Path:
+    return folder / f".worker-{re.sub(r'[^0-9a-f]', '', str(worker))}.lock"
+
+
+def _journal(path: Path, lock: Any) -> Any:
+    """optuna's journal, which a full disk leaves as it was and which names itself then."""
+    from optuna.storages.journal import JournalFileBackend
+
+    class MetricsLog(JournalFileBackend):
+        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+            with naming(path), lock:
+                before = path.stat().st_size
+                try:
+                    super().append_logs(logs)
+                except OSError:
+                    os.truncate(path, before)
+                    raise
+
+    return MetricsLog(str(path), lock_obj=lock)
+
+
+@contextmanager
+def _readable(journal: Path) -> Iterator[None]:
+    """Refuse a journal that optuna cannot make sense of, however it tells so."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as problem:
+        reason = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
+        raise WordwaveError(
+            f"'{journal}' is not a journal of optuna for this search ({reason}): choose another "
+            "--out, or remove that folder"
+        ) from problem
+
+
+def _remove_torn_line(journal: Path) -> None:
+    """Cut off a last line that a full disk or a power cut left half written."""
+    text = journal.read_bytes() if journal.exists() else b""
+    whole = text[: text.rfind(b"\n") + 1]
+    with _readable(journal):
+        for line in whole.splitlines():
+            json.loads(line)["op_code"]
+    if whole != text:
+        with journal.open("rb+") as file:
+            file.truncate(len(whole))
+
+
+def _check_same(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
+    for name in here:
+        if there.get(name) != here[name]:
+            raise WordwaveError(
+                f"'{folder}' holds a search with {name} {there.get(name)!r}, here it is "
+                f"{here[name]!r}: choose another --out, or remove that folder"
+            )

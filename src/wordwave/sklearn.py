@@ -1,0 +1,401 @@
+"""Texts, labels and parameters as people hand them to scikit-learn, checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from reprlib import repr as clipped
+from typing import Any, TypedDict, TypeVar
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from wordwave import __version__
+from wordwave.config_io import conform, from_dict, read_json
+from wordwave.data.splits import DEV_SHARE, Splits, stratified_split
+from wordwave.data.tables import Examples
+from wordwave.errors import WordwaveError
+from wordwave.files import write_text
+from wordwave.models.config import ModelConfig
+from wordwave.tasks.classification import prepare
+from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, DataConfig, TextConfig
+from wordwave.training.config import TrainingConfig
+from wordwave.training.loop import Training
+from wordwave.training.task import Epoch
+
+
+def texts_in(X: Any) -> list[str]:
+    """The texts of a list, array or series, which must be nothing else."""
+    if isinstance(X, (str, bytes)):
+        raise WordwaveError(f"X must be a list of texts, got the one text {clipped(X)}")
+    array = np.asarray(X, dtype=object)
+    if array.ndim != 1:
+        got = f"the shape {array.shape}" if array.ndim else type(X).__name__
+        raise WordwaveError(
+            f"X must be a list, array or series of texts, one for each row, got {got}"
+        )
+    if not len(array):
+        raise WordwaveError("X must hold at least one text, got none")
+    texts: list[str] = array.tolist()
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise WordwaveError(f"X must hold texts only, got {clipped(text)} at {i}")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise WordwaveError(
+                f"X must hold whole characters, got {clipped(text)} at {i}"
+            ) from None
+    return texts
+
+
+def classes_in(y: Any) -> tuple[np.ndarray[Any, Any], list[int]]:
+    """The different labels, sorted, and the number of each row's label among them."""
+    if y is None:
+        raise WordwaveError("WaveClassifier requires y to be passed, but the target y is None")
+    _of_one_kind(y if isinstance(y, (list, tuple)) else [])
+    labels = column_or_1d(y, warn=True)
+    _of_one_kind(labels.tolist() if labels.dtype == object else [])
+    check_classification_targets(labels)
+    if labels.dtype.kind not in "biufUO":
+        raise WordwaveError(f"y must hold strings, numbers or truth values, got {labels.dtype}")
+    classes, numbers = np.unique(labels, return_inverse=True)
+    return classes, numbers.tolist()
+
+
+def _of_one_kind(labels: Any) -> None:
+    """Refuse what numpy would turn into strings: a missing label among names."""
+    strings = [isinstance(label, str) for label in labels]
+    if any(strings) and not all(strings):
+        i = strings.index(False)
+        raise WordwaveError(f"y must hold strings only or none, got {clipped(labels[i])} at {i}")
+
+
+def name_of(label: Any) -> str:
+    """A label as the name of a class: numbers and truth values as JSON spells them."""
+    return label if isinstance(label, str) else json.dumps(label)
+
+
+def plain(value: Any) -> Any:
+    """A parameter as Python has it; a search may give numpy's numbers."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+ESTIMATOR_FILE = "estimator.json"
+OWN_PARAMETERS = ("dev_share", "n_threads", "verbose")
+"""Those that are no setting of `wordwave train classify`."""
+
+
+class _Parameters(TypedDict, total=False):
+    dev_share: float
+    n_threads: int | None
+    verbose: bool
+
+
+class _Saved(TypedDict):
+    parameters: _Parameters
+    label_type: str
+    classes: list[str | float | bool]
+
+
+def write_estimator(folder: Path, own: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
+    """Keep an estimator's own parameters and its labels as they were given."""
+    kind = classes.dtype
+    saved = {
+        "version": __version__,
+        "parameters": own,
+        "label_type": "str" if kind.kind == "U" else kind.name,
+        "classes": classes.tolist(),
+    }
+    write_text(folder / ESTIMATOR_FILE, json.dumps(saved, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_estimator(
+    folder: Path, names: Sequence[str]
+) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
+    """The parameters and labels that `write_estimator` kept; of a folder without, only the names.
+
+    Args:
+        folder: of a classifier.
+        names: its classes.
+    """
+    file = folder / ESTIMATOR_FILE
+    if not file.exists():
+        return {}, np.array(names)
+    try:
+        own, classes = _checked(read_json(file))
+    except (ValueError, TypeError, OverflowError) as problem:
+        raise WordwaveError(f"'{file}' is not of an estimator: {problem}") from None
+    if sorted(map(name_of, classes.tolist())) != sorted(names):
+        raise WordwaveError(
+            f"'{file}' must have the classes of vocab.json beside it, "
+            f"{clipped(names)}, got {clipped(classes.tolist())}"
+        )
+    return own, classes
+
+
+def _checked(saved: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
+    conform(saved, _Saved, where="it")
+    own, kind, classes = (saved[key] for key in ("parameters", "label_type", "classes"))
+    if not set(own) <= set(OWN_PARAMETERS):
+        raise WordwaveError(f"parameters must be among {OWN_PARAMETERS}, got {clipped(own)}")
+    # A name such as U1000000000 would take gigabytes for each class.
+    if kind != "str" and (np.dtype(kind).kind not in "biufO" or np.dtype(kind).name != kind):
+        raise WordwaveError(f"label_type must be of strings or numbers, got {clipped(kind)}")
+    array = np.array(classes, dtype=kind)
+    if array.tolist() != classes:
+        raise WordwaveError(f"classes must be a list of {kind}, got {clipped(classes)}")
+    return own, np.unique(array)
+
+
+C = TypeVar("C")
+
+OTHER_NAMES = {"score": "attention_score", "seed": "random_state"}
+"""Settings that are called otherwise here: an estimator's `score` is a method."""
+
+
+class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A text classifier whose words are waves, as a scikit-learn estimator.
+
+    `X` is a list, array or series of texts, `y` their labels: strings, integers or truth values.
+    Every setting of `wordwave train classify` is a parameter of the same name and default
+    (`wordwave train classify --help` explains them all). Below are the ones to know; the last three
+    are the estimator's own.
+
+    Args:
+        encoder: "fasttext", "cnn", "lstm" or "transformer".
+        embedding: "complex-order", "complex-vanilla", "none", "pe" or "tpe"; with the transformer
+            also "rope" or "alibi".
+        dim: width of the embedding; `vectors` set it.
+        max_length: longer texts are cut to so many words.
+        tokenizer: "plain", "kim" or "bpe".
+        vectors: a file of pretrained vectors, or its name in the data home.
+        epochs: how often every text is seen at most.
+        patience: epochs without a better score on the held-out texts after which training stops;
+            0 for never.
+        attention_score: what the command line calls score.
+        random_state: a number, a `RandomState`, or `None`. Same number, same predictions.
+        dev_share: share of the training texts held out to choose the best epoch by; 0 for none,
+            and then the last epoch counts.
+        n_threads: threads while fitting and predicting, `None` for as many as torch has.
+        verbose: print a line for each epoch.
+
+    Attributes:
+        classes_: the labels, sorted. Shape: (n_classes,)
+        classifier_: the trained `TextClassifier`, which `push_to_hub` can share.
+        history_: loss and held-out accuracy of each epoch of `fit`.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: str = ModelConfig.encoder,
+        embedding: str = ModelConfig.embedding,
+        dim: int = ModelConfig.dim,
+        hidden_dim: int = ModelConfig.hidden_dim,
+        dropout: float = ModelConfig.dropout,
+        readout: str = ModelConfig.readout,
+        pooling: str = ModelConfig.pooling,
+        n_filters: int = ModelConfig.n_filters,
+        widths: tuple[int, ...] = ModelConfig.widths,
+        state_dim: int | None = ModelConfig.state_dim,
+        n_layers: int = ModelConfig.n_layers,
+        n_heads: int = ModelConfig.n_heads,
+        feed_forward_dim: int = ModelConfig.feed_forward_dim,
+        attention_score: str = ModelConfig.score,
+        share: str = ModelConfig.share,
+        share_frequency: str | None = ModelConfig.share_frequency,
+        share_amplitude: str | None = ModelConfig.share_amplitude,
+        phase: bool = ModelConfig.phase,
+        damping: bool = ModelConfig.damping,
+        frequency_init: str = ModelConfig.frequency_init,
+        frequency_range: tuple[float, float] | None = ModelConfig.frequency_range,
+        freeze_frequency: bool = ModelConfig.freeze_frequency,
+        word_scale: float = ModelConfig.word_scale,
+        position_scale: float = ModelConfig.position_scale,
+        max_length: int = ModelConfig.max_length,
+        tokenizer: str = TextConfig.tokenizer,
+        bpe_size: int = TextConfig.bpe_size,
+        min_count: int = TextConfig.min_count,
+        max_vocabulary: int | None = TextConfig.max_vocabulary,
+        vectors: str | os.PathLike[str] | None = TextConfig.vectors,
+        vector_scale: float = TextConfig.vector_scale,
+        freeze_vectors: bool = TextConfig.freeze_vectors,
+        extra_words: int = TextConfig.extra_words,
+        epochs: int = TrainingConfig.epochs,
+        max_steps: int = TrainingConfig.max_steps,
+        eval_every: int = TrainingConfig.eval_every,
+        patience: int = TrainingConfig.patience,
+        batch_size: int = TrainingConfig.batch_size,
+        grad_accumulation: int = TrainingConfig.grad_accumulation,
+        learning_rate: float = TrainingConfig.learning_rate,
+        schedule: str = TrainingConfig.schedule,
+        warmup_fraction: float = TrainingConfig.warmup_fraction,
+        weight_decay: float = TrainingConfig.weight_decay,
+        frequency_lr_scale: float = TrainingConfig.frequency_lr_scale,
+        frequency_weight_decay: float = TrainingConfig.frequency_weight_decay,
+        beta2: float = TrainingConfig.beta2,
+        max_grad_norm: float = TrainingConfig.max_grad_norm,
+        row_sparse: bool = TrainingConfig.row_sparse,
+        word_dropout: float = TrainingConfig.word_dropout,
+        random_positions: int = TrainingConfig.random_positions,
+        amplitude_penalty: float = TrainingConfig.amplitude_penalty,
+        penalty_start: float = TrainingConfig.penalty_start,
+        precision: str = TrainingConfig.precision,
+        random_state: int | np.random.RandomState | None = TrainingConfig.seed,
+        dev_share: float = DEV_SHARE,
+        n_threads: int | None = 1,
+        verbose: bool = False,
+    ) -> None:
+        # As scikit-learn wants it: each parameter kept as it is, and looked at by `fit` only.
+        given = dict(locals())
+        del given["self"]
+        for name, value in given.items():
+            setattr(self, name, value)
+
+    def fit(self, X: Any, y: Any) -> WaveClassifier:
+        """Learn from texts and their labels. Shape: X (N,), y (N,)"""
+        texts, (classes, numbers) = texts_in(X), classes_in(y)
+        check_consistent_length(texts, numbers)
+        if len(classes) < 2:
+            raise WordwaveError(
+                f"y must have two classes or more, got one class, {classes.tolist()[0]!r}"
+            )
+        names = [name_of(label) for label in classes.tolist()]
+        examples = Examples(texts, [names[i] for i in numbers], "X")
+        config = self._config()
+        parts = self._parts(examples, config.training.seed)
+        history = []
+        with threads(self.n_threads), torch.random.fork_rng(devices=_devices()):
+            prepared = prepare(config, parts)
+            model = prepared.classifier.model
+            if self.verbose:
+                print(*prepared.notes, sep="\n", flush=True)
+            for report in Training(model, prepared.task, config.training).run():
+                if isinstance(report, Epoch):
+                    history.append({"epoch": report.epoch, "loss": report.loss, **report.scores})
+                    if self.verbose:
+                        print("  ".join(f"{k} {v:.4g}" for k, v in history[-1].items()), flush=True)
+        model.eval()
+        self.classifier_, self.classes_, self.history_ = prepared.classifier, classes, history
+        return self
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """The likeliest label of each text. Shape: (N,) -> (N,)"""
+        logits = self._logits(X)
+        return self.classes_[logits.argmax(-1).numpy()]
+
+    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
+        """How likely each label is, in the order of `classes_`. Shape: (N,) -> (N, n_classes)"""
+        return self._logits(X).softmax(-1).numpy()
+
+    def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
+        """Logits; with two classes, how far the second is above the first.
+
+        Shape: (N,) -> (N, n_classes), or (N,) with two classes
+        """
+        logits = self._logits(X)
+        return (logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits).numpy()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder that `load` reads, and `wordwave predict` too."""
+        check_is_fitted(self, "classifier_")
+        own = {name: plain(getattr(self, name)) for name in OWN_PARAMETERS}
+        self.classifier_.save(Path(folder))
+        write_estimator(Path(folder), own, self.classes_)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> WaveClassifier:
+        """Read what `save` wrote, or a run of `wordwave train classify`, whose labels are strings.
+
+        Its parameters are those it was trained with.
+        """
+        classifier = TextClassifier.load(Path(folder))
+        own, classes = read_estimator(Path(folder), classifier.labels)
+        config = classifier.config
+        settings = {
+            OTHER_NAMES.get(field.name, field.name): getattr(part, field.name)
+            for part in (config.model, config.text, config.training)
+            for field in fields(part)
+        }
+        estimator = cls(**settings, **own)
+        estimator.classifier_, estimator.classes_ = classifier, classes
+        return estimator
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _config(self) -> ClassificationConfig:
+        """The settings that the parameters say, checked."""
+        given = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(given["random_state"], int):
+            given["random_state"] = int(check_random_state(self.random_state).randint(2**31))
+
+        def part(kind: type[C]) -> C:
+            names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+            values = {name: given[OTHER_NAMES.get(name, name)] for name in names}
+            return from_dict(kind, values, where=type(self).__name__)
+
+        data = DataConfig(data=IN_MEMORY)
+        return ClassificationConfig(data, part(TextConfig), part(ModelConfig), part(TrainingConfig))
+
+    def _parts(self, examples: Examples, seed: int) -> Splits:
+        share = self.dev_share
+        if not 0 <= share < 1:
+            raise WordwaveError(f"dev_share must be at least 0 and below 1, got {share}")
+        if share == 0:
+            if self.patience:
+                raise WordwaveError(
+                    f"patience needs a dev_share above 0 to judge by, got patience {self.patience}"
+                )
+            return Splits(examples, None, None)
+        rest, held = stratified_split(examples.labels, share, seed)
+        if not held:
+            raise WordwaveError(
+                f"dev_share must be 0 where no class has two texts, got {share} of "
+                f"{len(examples)} texts"
+            )
+        return Splits(examples.subset(rest), examples.subset(held), None)
+
+    def _logits(self, X: Any) -> Tensor:
+        """Shape: (N,) -> (N, n_classes), in the order of `classes_`"""
+        check_is_fitted(self, "classifier_")
+        texts = texts_in(X)
+        with threads(self.n_threads):
+            logits = self.classifier_.logits(texts)
+        # Numbers have another order than their names: 9 < 10, but "10" < "9".
+        column = {name: i for i, name in enumerate(self.classifier_.labels)}
+        order = [column[name_of(label)] for label in self.classes_.tolist()]
+        return logits[:, order].double()
+
+
+@contextmanager
+def threads(n: int | None) -> Iterator[None]:
+    """Let torch use so many threads for a while."""
+    if n is not None and (not isinstance(n, int) or n < 1):
+        raise WordwaveError(f"n_threads must be at least 1 or None, got {n!r}")
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if n is None else n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _devices() -> list[int]:
+    return [torch.cuda.current_device()] if torch.cuda.is_available() else []

@@ -1,0 +1,188 @@
+"""The learning rate over a training: functions of the step alone, so there is no state to keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+from torch.optim.adam import adam
+
+from wordwave.errors import WordwaveError
+from wordwave.training.config import Schedule, TrainingConfig
+
+
+def lr_factor(schedule: Schedule, step: int, n_steps: int, warmup_fraction: float) -> float:
+    """The share of the highest learning rate at a step, counted from 0.
+
+    It rises evenly for `warmup_fraction` of the steps; what follows is the schedule's.
+    """
+    rising = max(int(n_steps * warmup_fraction), 1)
+    if step < rising:
+        return (step + 1) / rising
+    over = min((step - rising) / max(n_steps - rising, 1), 1.0)
+    if schedule == "constant":
+        return 1.0
+    if schedule == "inverse-sqrt":
+        return math.sqrt(rising / (step + 1))
+    falling = 1 - over if schedule == "one-cycle" else (1 + math.cos(math.pi * over)) / 2
+    return max(falling, 1e-3)
+
+
+class RowAdam(Optimizer):
+    """AdamW for tables with row-sparse gradients, `WaveEmbedding(sparse=True)`.
+
+    A row's moments decay only when a batch holds its word, as in `torch.optim.SparseAdam`. The
+    steps are the same up to where eps enters (here, as in `torch.optim.AdamW`, after bias
+    correction), in fewer passes over the rows.
+
+    Args:
+        params: tables (V, …) whose gradients are sparse, or groups of them.
+        lr: learning rate.
+        betas: decay of the mean and of the mean square of gradients.
+        eps: keeps the division finite.
+        weight_decay: pull of touched rows towards 0.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        if lr < 0 or eps <= 0 or not all(0 <= b < 1 for b in betas):
+            raise WordwaveError(
+                "RowAdam needs lr >= 0, eps > 0 and betas in [0, 1), "
+                f"got lr={lr}, eps={eps}, betas={betas}"
+            )
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One update of the rows that have a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is not None:
+                    self._update(table, table.grad, group)
+        return loss
+
+    def _update(self, table: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        if not grad.is_sparse:
+            raise WordwaveError(
+                "RowAdam takes row-sparse gradients, got a dense one: build the embedding with "
+                "sparse=True; tables shared by all words and other layers go to torch.optim.Adam"
+            )
+        state = self.state[table]
+        if not state:
+            state["step"] = torch.zeros((), device=table.device)
+            state["mean"], state["square"] = torch.zeros_like(table), torch.zeros_like(table)
+        grad = grad.coalesce()
+        rows = grad.indices()[0]
+        whole = (table, state["mean"], state["square"])
+        # torch's fused kernel updates the gathered rows in one pass.
+        touched, mean, square = parts = [t.index_select(0, rows) for t in whole]
+        adam(
+            [touched],
+            [grad.values()],
+            [mean],
+            [square],
+            [],
+            [state["step"]],
+            fused=True,
+            amsgrad=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            decoupled_weight_decay=True,
+            eps=group["eps"],
+            maximize=False,
+        )
+        for target, part in zip(whole, parts, strict=True):
+            target.index_copy_(0, rows, part)
+
+
+def row_sparse_names(model: nn.Module) -> list[str]:
+    """The parameters of a model that have row-sparse gradients: those of tables that say so."""
+    return [
+        f"{name}.weight"
+        for name, module in model.named_modules()
+        if getattr(module, "row_sparse", False)
+    ]
+
+
+def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer]:
+    """AdamW for all weights and RowAdam for row-sparse tables.
+
+    Frequencies have a rate and a decay of their own; the rest of the embedding has no decay.
+    """
+    tables = set(row_sparse_names(model))
+    rate = settings.learning_rate
+    groups: dict[str, dict[str, Any]] = {
+        "rest": {"lr": rate, "weight_decay": settings.weight_decay},
+        "embedding": {"lr": rate, "weight_decay": 0.0},
+        "frequency": {
+            "lr": rate * settings.frequency_lr_scale,
+            "weight_decay": settings.frequency_weight_decay,
+        },
+    }
+    found: dict[tuple[str, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        kind = "rest"
+        if name.startswith("embedding."):
+            kind = "frequency" if name.startswith("embedding.frequency") else "embedding"
+        found.setdefault((kind, name in tables), []).append(parameter)
+
+    def grouped(sparse: bool) -> list[dict[str, Any]]:
+        return [
+            {"params": params, **groups[kind], "peak": groups[kind]["lr"]}
+            for (kind, is_sparse), params in found.items()
+            if is_sparse == sparse
+        ]
+
+    optimizers: list[Optimizer] = []
+    if dense := grouped(False):
+        optimizers.append(AdamW(dense, betas=(0.9, settings.beta2), fused=True))
+    if sparse := grouped(True):
+        optimizers.append(RowAdam(sparse))
+    return optimizers
+
+
+@torch.no_grad()
+def scale_gradients(model: nn.Module, factor: float) -> None:
+    """Multiply all gradients."""
+    torch._foreach_mul_(_gradients(model), factor)
+
+
+@torch.no_grad()
+def clip_gradients(model: nn.Module, longest: float) -> None:
+    """Shorten the gradient of all parameters together to at most `longest`."""
+    values = _gradients(model)
+    norm = nn.utils.get_total_norm(values)
+    torch._foreach_mul_(values, (longest / (norm + 1e-6)).clamp(max=1.0))
+
+
+def _gradients(model: nn.Module) -> list[Tensor]:
+    """The numbers of all gradients; of a sparse one, those of its rows."""
+    values = []
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            if parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()
+            grad = parameter.grad
+            values.append(grad.values() if grad.is_sparse else grad)
+    return values
