@@ -1,14 +1,17 @@
 # Two commands do everything on a fresh machine with Python 3.11 and make:
 #   make demo    install, then run the main job on built-in data
-#   make test    install, then run every check and test (ORDER=1 shuffles the tests by that seed)
-# make test-modes repeats the tests as other processors would run them (MODES="scalar order-1")
+#   make test    install, then run all checks and tests (ORDER=1 shuffles the tests with that seed)
+# For the daily loop: make check, lint and the tests that are not marked slow, under two minutes.
+# make test-modes repeats the tests as other processors would run them (MODES="scalar order-1").
+# Another Python: make test PYTHON=python3.12; its constraints: CONSTRAINTS= (empty for 3.10).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CONSTRAINTS ?= --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 
-.PHONY: demo test test-modes lint bench fuzz torture clean
+.PHONY: demo test check test-modes lint bench fuzz torture clean
 
 demo: $(VENV)/.installed-cli
 	$(BIN)/wordwave demo
@@ -19,6 +22,9 @@ NUMERICAL := tests/invariants tests/layers tests/embedding tests/models tests/te
 test: lint
 	$(BIN)/python -m pytest -n 2 $(if $(ORDER),--random-order $(ORDER))
 	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 $(NUMERICAL)
+
+check: lint
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-modes: $(VENV)/.installed-dev
 	$(BIN)/python tests/modes.py $(MODES)

@@ -1,1 +1,1 @@
-"""Speed of wordwave against its peers, as ratios measured in one run: `python -m benchmarks`."""
+"""Speed compared with other implementations, measured in turns: `python -m benchmarks`."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, print a table, write records; exit 1 if a bar is missed."""
+"""`python -m benchmarks`: measure, print a table, append records; exit 1 if a target is missed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.measure import median_times, n_calls, settle
-from benchmarks.record import EMULATED, Record, compare, surroundings, write
+from benchmarks.measure import fix_environment, median_times, n_calls
+from benchmarks.record import EMULATED, Record, compare, environment, write
 from benchmarks.rows import Row, Sizes, rows
-from benchmarks.show import shown
-from wordwave.training.precision import has_native_bf16
+from benchmarks.show import show_records
+from wordwave.training.devices import has_native_bf16
 
 RECORDS = Path(__file__).parents[1] / "results" / "bench.jsonl"
 TINY = Sizes(B=4, L=6, D=16, V=50)
@@ -28,11 +28,15 @@ def arguments() -> argparse.Namespace:
         "--only",
         metavar="NAME",
         default="",
-        help="only the rows whose name starts with this",
+        help="measure only the rows whose name starts with this",
     )
-    parser.add_argument("--output", type=Path, help=f"file of records, by default {RECORDS.name}")
     parser.add_argument(
-        "--tiny", action="store_true", help="does every row run? nothing is judged or kept"
+        "--output", type=Path, help=f"append records to this file, by default {RECORDS.name}"
+    )
+    parser.add_argument(
+        "--tiny",
+        action="store_true",
+        help="check that every row runs, at tiny sizes; no target applies, no records",
     )
     options = parser.parse_args()
     if options.rounds < 1:
@@ -48,11 +52,11 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def measure(row: Row, rounds: int, unjudged: str, progress: Progress) -> list[Record]:
+def measure(row: Row, rounds: int, no_target: str, progress: Progress) -> list[Record]:
     torch.manual_seed(0)
-    # An emulated call takes seconds, and nothing is judged by it.
+    # An emulated call takes seconds, and no target applies to it.
     asked = max(1, round(rounds * row.share_of_rounds))
-    rounds = min(row.emulated_rounds, asked) if unjudged else asked
+    rounds = min(row.emulated_rounds, asked) if no_target else asked
     task = progress.add_task(f"{row.name} {row.precision}", total=None)
     contenders = row.build()
     progress.update(task, total=len(contenders) * n_calls(rounds))
@@ -60,26 +64,26 @@ def measure(row: Row, rounds: int, unjudged: str, progress: Progress) -> list[Re
     progress.remove_task(task)
     ran_in = {contender.name: contender.ran_in for contender in contenders}
     head = {"row": row.name, "precision": row.precision, "repeats": rounds}
-    return [head | record for record in compare(times, ran_in, row.bars, unjudged)]
+    return [head | record for record in compare(times, ran_in, row.bars, no_target)]
 
 
 def main() -> int:
     options = arguments()
-    settle()
-    same = {**asdict(options.sizes), **surroundings()}
-    unjudged = {"fp32": "", "bf16": "" if has_native_bf16() else EMULATED}
+    fix_environment()
+    same = {**asdict(options.sizes), **environment()}
+    no_target = {"fp32": "", "bf16": "" if has_native_bf16() else EMULATED}
     if options.tiny:
-        unjudged = dict.fromkeys(unjudged, "tiny sizes: not judged")
+        no_target = dict.fromkeys(no_target, "tiny sizes: no target applies")
     records: list[Record] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         for row in progress.track(options.rows, description="rows"):
-            measured = measure(row, options.rounds, unjudged[row.precision], progress)
+            measured = measure(row, options.rounds, no_target[row.precision], progress)
             records += [record | same for record in measured]
     if options.output:
         write(records, options.output)
-    return 1 if shown(records) else 0
+    return 1 if show_records(records) else 0
 
 
 if __name__ == "__main__":

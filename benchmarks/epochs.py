@@ -10,17 +10,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measure import Contender
+from wordwave.embedding import EmbeddingConfig
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.classifier import ClassificationTask, LabelledSentences
+from wordwave.tasks.classification import ClassificationTask, LabelledSentences
 from wordwave.text.batching import Sentences
 from wordwave.training.config import Precision, TrainingConfig
-from wordwave.training.loop import Training
-from wordwave.training.task import Step
+from wordwave.training.loop import Step, Training
 
 N_CLASSES, BATCH, LONGEST = 2, 50, 59
 STEPS_AT_ONCE = 10
-"""A contender's turn: batches differ in length, so one step says little."""
+"""Steps per turn: batches differ in length, so the time of one step varies."""
 
 
 def sentences_like_mr(n_words: int, n: int = 4000) -> LabelledSentences:
@@ -50,7 +50,7 @@ def _steps(reports: Iterator[object]) -> None:
 
 
 def dense_and_padded(name: str, n_words: int, config: ModelConfig, **options: object) -> Contender:
-    """The usual way: Adam over whole tables, every sentence as long as the longest."""
+    """The usual way: Adam over the whole tables, every sentence padded to the longest."""
     model = Classifier(config, n_words, N_CLASSES).train()
     data = sentences_like_mr(n_words)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, **options)
@@ -84,26 +84,27 @@ def fasttext(n_words: int, dim: int) -> list[Contender]:
 
 
 def with_equal_layers(n_words: int, waves: ModelConfig, tpe: ModelConfig) -> list[Contender]:
-    """complex-order and tpe whose layers behind the embedding have as many parameters."""
+    """complex-order and tpe with the same number of parameters in the layers."""
     return [ours("complex-order", n_words, waves), ours("tpe", n_words, tpe)]
 
 
 def pairs(dim: int) -> dict[str, tuple[ModelConfig, ModelConfig]]:
-    """A complex weight has two numbers: half the filters, or a width smaller by √2."""
+    """A complex weight is two real numbers: half the filters, or a width smaller by √2."""
+    tpe = EmbeddingConfig("tpe", word_scale=0.1)
     narrow = 8 * max(round(256 / 2**0.5 / 8), 1)
     cnn = partial(ModelConfig, encoder="cnn", dim=dim, hidden_dim=0, dropout=0.5)
     transformer = partial(ModelConfig, encoder="transformer", n_heads=8, hidden_dim=0, dropout=0.3)
     return {
-        "cnn": (cnn(n_filters=50), cnn(n_filters=100, embedding="tpe")),
+        "cnn": (cnn(n_filters=50), cnn(n_filters=100, embedding=tpe)),
         "transformer": (
             transformer(dim=narrow, feed_forward_dim=2 * narrow),
-            transformer(dim=256, feed_forward_dim=512, embedding="tpe"),
+            transformer(dim=256, feed_forward_dim=512, embedding=tpe),
         ),
     }
 
 
 def precisions(n_words: int, config: ModelConfig) -> list[Contender]:
-    """What `--precision auto` chooses on this machine, beside fp32."""
+    """`--precision auto` beside fp32."""
     return [
         ours("auto", n_words, config),
         ours("fp32", n_words, config, precision="fp32"),

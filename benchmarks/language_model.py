@@ -1,4 +1,4 @@
-"""Language models: a training step with waves beside a real one, and writing with a memory."""
+"""Language models: training steps, complex and real, and generation with and without a cache."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from wordwave.data.characters import Alphabet, Text
 from wordwave.data.corpora import TextSplits
 from wordwave.tasks.config import LanguageModelConfig, Sampling
 from wordwave.tasks.language_model import LanguageModel, model_for
-from wordwave.tasks.language_modelling import prepare
-from wordwave.training.loop import Training
-from wordwave.training.task import Step
+from wordwave.tasks.language_modelling import LanguageModelJob
+from wordwave.training.loop import Step
 
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz "
 N_READ, WRITTEN = 100_000, 512
 
 
 def steps(precision: Precision) -> list[Contender]:
-    """Training steps of small rows of Table 6, which have as many parameters; waves first."""
+    """Training steps of the small, parameter-matched rows of Table 6; complex-order first."""
     rows = row_configs("small")
     names = {
         "complex-order": "complex-order",
@@ -37,7 +36,7 @@ def steps(precision: Precision) -> list[Contender]:
 
 
 def generation() -> list[Contender]:
-    """512 characters written with a memory, and with all that is there read anew each time."""
+    """512 characters, generated with a cache, and recomputing the whole context each time."""
     torch.manual_seed(0)
     alphabet = Alphabet("char", CHARACTERS)
     config = row_configs("small")["complex-order"]
@@ -45,12 +44,12 @@ def generation() -> list[Contender]:
     writer = LanguageModel(model_for(alphabet, model), alphabet, replace(config, model=model))
 
     def write(cached: bool) -> None:
-        said = "".join(writer.write("a", WRITTEN, Sampling(temperature=1.0), cached=cached))
-        assert len(said) == WRITTEN
+        text = writer.generate("a", WRITTEN, sampling=Sampling(temperature=1.0), cached=cached)
+        assert len(text) == WRITTEN
 
     return [
-        Contender("with memory", _nothing, partial(write, True)),
-        Contender("read anew", _nothing, partial(write, False)),
+        Contender("cached", _nothing, partial(write, True)),
+        Contender("recomputed", _nothing, partial(write, False)),
     ]
 
 
@@ -59,8 +58,9 @@ def _step(name: str, config: LanguageModelConfig, precision: Precision) -> Conte
     text = Text("noise", np.frombuffer(CHARACTERS.encode(), np.uint8)[drawn])
     endless = replace(config.training, max_steps=10**6, eval_every=10**6, precision=precision)
     config = replace(config, training=endless)
-    prepared = prepare(config, TextSplits(text, text, text, "char"))
-    reports = Training(prepared.writer.model, prepared.task, endless).run()
+    reports = (
+        LanguageModelJob(config).prepare(TextSplits(text, text, text, "char")).training().run()
+    )
     return Contender(name, _nothing, _next_step(reports), precision)
 
 

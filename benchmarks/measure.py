@@ -1,4 +1,4 @@
-"""Timing by turns.
+"""Timing in turns.
 
 The machine is shared and its speed drifts, so a time means little, and a ratio of two times taken
 one after the other means much: every contender of a row has one call per round, in shuffled order.
@@ -26,7 +26,7 @@ Precision = Literal["fp32", "bf16"]
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to time: `prepare` is not timed, `step` is."""
+    """An implementation to time: `prepare` is not timed, `step` is."""
 
     name: str
     prepare: Callable[[], None]
@@ -39,7 +39,7 @@ def forward_backward(
 ) -> Contender:
     """One forward and one backward pass with a given upstream gradient.
 
-    bf16 is autocast; what cannot run under it, or takes no notice of it, runs in fp32 and says so.
+    bf16 means autocast; what raises under it, or ignores it, runs in fp32 and is marked.
     """
     x = x.detach().clone().requires_grad_(x.is_floating_point() or x.is_complex())
     ran_in = _best_under_autocast(module, x) if precision == "bf16" else "fp32"
@@ -84,11 +84,11 @@ def training_step(
     return Contender(name, passes.prepare, step)
 
 
-def settle() -> None:
-    """One thread, and freed memory is kept.
+def fix_environment() -> None:
+    """Use one thread, and keep freed memory.
 
-    Left to itself glibc now and then returns freed gradients to the kernel; to get them back costs
-    a dense embedding half its time again in page faults, and chance decides which contender pays.
+    By default glibc now and then returns freed gradients to the kernel; page faults then cost a
+    dense embedding half its time again, in whichever contender is next.
     """
     torch.set_num_threads(1)
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):

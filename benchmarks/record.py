@@ -1,4 +1,4 @@
-"""From times to judged ratios, and what is written down of them."""
+"""From times to ratios, verdicts and records."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 
 import torch
 
-from wordwave.training.precision import has_native_bf16
+from wordwave.training.devices import has_native_bf16
 
 PEERS = ("complextorch", "complexPyTorch", "torchcvnn")
 FASTEST = "fastest"
-EMULATED = "no native bf16 on this CPU: emulated, not judged"
+EMULATED = "no native bf16 on this CPU: emulated, no target applies"
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What a ratio must reach: the peer's time / ours at least, or ours / the peer's `at_most`."""
+    """The target of a ratio: peer / ours at least, or ours / peer `at_most`."""
 
     value: float
     goal: float | None = None
@@ -41,15 +41,15 @@ NO_BAR = Bar(0)
 
 
 def compare(
-    times: Mapping[str, float], ran_in: Mapping[str, str], bars: Mapping[str, Bar], unjudged: str
+    times: Mapping[str, float], ran_in: Mapping[str, str], bars: Mapping[str, Bar], no_target: str
 ) -> list[Record]:
     """The first contender against each other one, and against the fastest if that has a bar.
 
     Args:
         times: milliseconds of each contender.
-        ran_in: precision of each, and why if it is not the one asked for.
-        bars: by peer, or for the fastest of them.
-        unjudged: why no bar is to be judged, empty if all are.
+        ran_in: precision of each, with the reason if it is not the requested one.
+        bars: targets by peer, or for the fastest of them.
+        no_target: why targets do not apply, empty if they do.
     """
     (ours, our_ms), *others = times.items()
     pairs = [(peer, peer, bars.get(peer)) for peer, _ in others]
@@ -68,16 +68,16 @@ def compare(
             "direction": "ours / peer" if bar and bar.at_most else "peer / ours",
             "bar": bar.value if bar else None,
             "goal": bar.goal if bar else None,
-            "holds": bar.holds(ratio) if bar and not unjudged else None,
+            "holds": bar.holds(ratio) if bar and not no_target else None,
             "peer_ran_in": ran_in[peer],
-            "note": unjudged,
+            "note": no_target,
         }
         records.append(record)
     return records
 
 
-def surroundings() -> Record:
-    """The part of a record that is the same for all rows of a run."""
+def environment() -> Record:
+    """The fields that all records of a run share."""
     return {
         "timing": "CPU time of the process, freed memory kept",
         "threads": torch.get_num_threads(),
@@ -98,7 +98,7 @@ def _cpu_name() -> str:
 
 
 def write(records: Sequence[Record], path: Path) -> None:
-    """Append records to a file, all at once; what it holds stays, the newest of a row counts."""
+    """Append records to a file, atomically; the newest of a row counts."""
     old = path.read_text() if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.new")

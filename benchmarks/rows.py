@@ -1,4 +1,4 @@
-"""What is compared: the rows of the table and the bars they must reach."""
+"""The rows of the table and their targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Sizes:
     V: int = 20_000
 
     def ids(self, law: str = "uniform") -> Tensor:
-        """Words but no padding, drawn evenly (the harder case) or by Zipf's law, as in text."""
+        """Words without padding, uniform (the harder case) or by Zipf's law, as in text."""
         weights = torch.ones(self.V) if law == "uniform" else 1 / torch.arange(self.V).float()
         weights[0] = 0
         return torch.multinomial(weights, self.B * self.L, replacement=True).view(self.B, self.L)
@@ -42,16 +42,16 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Row:
-    """Contenders to build, ours first, and the bars against peers by name or the fastest."""
+    """Contenders to build, ours first, and the targets by peer or for the fastest of them."""
 
     name: str
     build: Callable[[], list[Contender]]
     bars: dict[str, Bar] = field(default_factory=dict)
     precision: Precision = "fp32"
     share_of_rounds: float = 1
-    """Quick calls are noisy and have more rounds, slow ones fewer."""
+    """Fast calls are noisy and get more rounds, slow ones fewer."""
     emulated_rounds: int = 1
-    """Where the CPU has no bf16 and each call takes many times as long."""
+    """Rounds where the CPU has no bf16 and each call takes many times as long."""
 
 
 def rows(sizes: Sizes) -> Iterator[Row]:
@@ -125,7 +125,7 @@ def _epoch_rows(sizes: Sizes) -> Iterator[Row]:
 def _translation_rows() -> Iterator[Row]:
     build = translation.builders()
     for name in ("decode-complex", "decode-real"):
-        yield Row(name, build[name], {"all words again": Bar(5)}, share_of_rounds=0.1)
+        yield Row(name, build[name], {"recomputed": Bar(5)}, share_of_rounds=0.1)
     at_most = {"tpe": Bar(1.3, at_most=True)}
     yield Row("translate-step", build["translate-step"])
     yield Row("translate-step", build["translate-step-bf16"], at_most, "bf16")
@@ -135,7 +135,7 @@ def _language_model_rows() -> Iterator[Row]:
     at_most = {"real": Bar(1.5, at_most=True)}
     yield Row("lm-step", partial(language_model.steps, "fp32"), at_most)
     yield Row("lm-step", partial(language_model.steps, "bf16"), at_most, "bf16", emulated_rounds=7)
-    bars = {"read anew": Bar(5)}
+    bars = {"recomputed": Bar(5)}
     yield Row("lm-generate", language_model.generation, bars, share_of_rounds=1 / 7)
 
 

@@ -1,4 +1,4 @@
-"""The table on the screen."""
+"""The table in the terminal."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from rich.table import Table
 from benchmarks.record import Record
 
 WIDTH_IN_A_FILE = 120
-VERDICTS = {True: "[green]holds[/]", False: "[red]missed[/]", None: "not judged"}
+VERDICTS = {True: "[green]holds[/]", False: "[red]missed[/]", None: "not applied"}
 
 
-def shown(records: Sequence[Record]) -> list[Record]:
-    """Print all records, then those that missed their bar, and return the latter."""
+def show_records(records: Sequence[Record]) -> list[Record]:
+    """Print all records and those that missed their target, and return the latter."""
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH_IN_A_FILE
     console.print(_table(records))
     for note in dict.fromkeys(r["note"] for r in records if r["bar"] and r["holds"] is None):
-        console.print(f"not judged: {note}")
+        console.print(f"note: {note}")
     missed = [record for record in records if record["holds"] is False]
     for r in missed:
-        ratio = f"{r['direction']} is {r['ratio']}, the bar {r['bar']}"
+        ratio = f"{r['direction']} is {r['ratio']}, the target {r['bar']}"
         console.print(f"[red]missed[/]: {_name(r)} against {r['peer']}: {ratio}")
     return missed
 
 
 def _table(records: Sequence[Record]) -> Table:
-    title = "Medians on one thread; ratio is peer / ours (more is better) unless it says otherwise"
+    title = "Medians on one thread; the ratio is peer / ours (higher is better) unless marked"
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("row", "peer", "ours ms", "peer ms", "ratio", "bar", "goal", "verdict"):
+    for column in ("row", "peer", "ours ms", "peer ms", "ratio", "target", "goal", "verdict"):
         left = column in ("row", "peer", "verdict")
         wraps = column in ("row", "peer")
         table.add_column(column, justify="left" if left else "right", no_wrap=not wraps)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.throughput`: whole classifiers side by side, from texts to classes.
+"""`python -m benchmarks.throughput`: speed and accuracy of whole classifiers, from texts to labels.
 
-FastText with waves, fastText itself, and TF-IDF of words and bigrams with logistic regression, on
-the same texts and one core: how fast each trains and predicts, and how well. Needs the data home.
+FastText with waves, the fastText library, and TF-IDF of bigrams with logistic regression, on the
+same texts and one core. Needs prepared data sets.
 """
 
 from __future__ import annotations
@@ -29,25 +29,23 @@ from rich.table import Table
 from wordwave.data.splits import Splits, load_splits
 from wordwave.data.tables import Examples
 from wordwave.recipes import read_recipe
-from wordwave.tasks.classification import prepare
+from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.config import DataConfig
-from wordwave.training.loop import Training
 
 RECORDS = Path(__file__).parents[1] / "results" / "throughput.jsonl"
 Predict = Callable[[list[str]], list[str]]
 Train = Callable[[Splits], tuple[Predict, int, Callable[[], None]]]
-"""Gives a predictor, how often it read the training texts, and a way to make it forget them."""
+"""Returns a predictor, the number of epochs, and a function that clears its cache."""
 
 
 def waves(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
     recipe = read_recipe("fasttext")
     config = replace(recipe, data=DataConfig(data="(in memory)"))
-    prepared = prepare(config, parts)
-    training = Training(prepared.classifier.model, prepared.task, config.training)
+    job = ClassificationJob(config).prepare(parts)
+    training = job.training()
     for _ in training.run():
         pass
-    classifier = prepared.classifier
-    return classifier.predict, training.progress.epoch, classifier.forget
+    return job.text_model.predict, training.progress.epoch, job.text_model.clear_cache
 
 
 def fasttext(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
@@ -56,7 +54,7 @@ def fasttext(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
     epochs = 25
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         examples = list(zip(parts.train.texts, parts.train.labels, strict=True))
-        random.Random(0).shuffle(examples)  # it takes them as they come, all of one class at first
+        random.Random(0).shuffle(examples)  # it does not shuffle, and files are sorted by class
         for text, label in examples:
             file.write(f"__label__{label} {text.lower()}\n")
         file.flush()
@@ -65,8 +63,8 @@ def fasttext(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
         )
 
     def predict(texts: list[str]) -> list[str]:
-        said, _ = model.predict([text.lower() for text in texts])
-        return [labels[0].removeprefix("__label__") for labels in said]
+        predicted, _ = model.predict([text.lower() for text in texts])
+        return [labels[0].removeprefix("__label__") for labels in predicted]
 
     return predict, epochs, lambda: None
 
@@ -90,7 +88,7 @@ CONTENDERS: dict[str, Train] = {
 
 
 def measured(name: str, train: Train, data: str, parts: Splits, fresh: list[str]) -> dict[str, Any]:
-    """`fresh` are distinct texts; after a second reading, what can be remembered is."""
+    """`fresh` are distinct texts; from the third call on, everything that can be cached is."""
     start = time.process_time()
     predict, epochs, forget = train(parts)
     training = time.process_time() - start

@@ -1,4 +1,4 @@
-"""Translation: decoding with and without a cache, and training steps of either field."""
+"""Translation: decoding with and without a cache, and training steps, complex and real."""
 
 from __future__ import annotations
 
@@ -8,40 +8,39 @@ from functools import partial
 import torch
 
 from benchmarks.measure import Contender, Precision
+from wordwave.embedding import EmbeddingConfig
 from wordwave.models.beam_search import Recomputed, beam_search
 from wordwave.models.config import TranslationModelConfig
-from wordwave.models.encoder_decoder import END, N_SPECIALS
-from wordwave.models.lstm_decoder import translation_model
+from wordwave.models.encoder_decoder import EOS_ID, N_SPECIALS, translation_model
 from wordwave.tasks.config import TranslationTrainingConfig
 from wordwave.tasks.translation import SentencePairs, TranslationTask
 from wordwave.text.batching import Sentences
-from wordwave.training.loop import Training
-from wordwave.training.task import Step
+from wordwave.training.loop import Step, Training
 
 N_PIECES, BEAM, LENGTH, N_SOURCES = 10_004, 5, 50, 64
-REAL = TranslationModelConfig(embedding="tpe", dim=128, feed_forward_dim=256)
-COMPLEX = TranslationModelConfig(embedding="complex-order", dim=80, feed_forward_dim=144)
+REAL = TranslationModelConfig(embedding=EmbeddingConfig("tpe"), dim=128, feed_forward_dim=256)
+COMPLEX = TranslationModelConfig(dim=80, feed_forward_dim=144)
 
 
 def decoding(config: TranslationModelConfig) -> list[Contender]:
-    """Beam search over sentences that all get as long as they may."""
+    """Beam search over sentences that all reach the maximum length."""
     torch.manual_seed(0)
     model = translation_model(config, N_PIECES).eval()
     with torch.no_grad():  # the end is never likely
-        model.embedding.meaning[END] = 0
+        model.embedding.vectors[EOS_ID] = 0
     source = torch.randint(N_SPECIALS, N_PIECES, (N_SOURCES, LENGTH // 2))
 
     def search(decoder: object) -> object:
-        return beam_search(decoder, source, longest=[LENGTH] * N_SOURCES, beam=BEAM)
+        return beam_search(decoder, source, max_lengths=[LENGTH] * N_SOURCES, beam=BEAM)
 
     return [
         Contender("cached", lambda: None, partial(search, model)),
-        Contender("all words again", lambda: None, partial(search, Recomputed(model))),
+        Contender("recomputed", lambda: None, partial(search, Recomputed(model))),
     ]
 
 
 def pairs_like_multi30k(n: int = 2000) -> SentencePairs:
-    """Lengths as in Multi30k (mean 14), pieces by Zipf's law."""
+    """Lengths as in Multi30k (mean 14), subwords by Zipf's law."""
 
     def side() -> Sentences:
         lengths = (torch.randn(n) * 4 + 14).clamp(4, 40).long()
@@ -68,7 +67,7 @@ def _one_step(reports: Iterator[object]) -> None:
 
 
 def training(precision: Precision) -> list[Contender]:
-    """Waves and tpe with as many parameters."""
+    """complex-order and tpe with the same number of parameters."""
     return [
         steps("complex-order", COMPLEX, precision),
         steps("tpe", REAL, precision),

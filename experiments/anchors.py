@@ -1,6 +1,6 @@
-"""Outside anchors: linear models and fastText on the same folds, chosen by the same dev part.
+"""Anchors: linear models and fastText on the same folds, selected on the same validation set.
 
-They say how much of an accuracy the data give away to a model without waves or attention.
+They show how far a simple model gets on each data set.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ TITLES = {
 }
 
 
-def settings_of(name: str) -> dict[str, Any]:
-    """What an anchor is made of; of listed values the best on dev is taken."""
+def anchor_settings(name: str) -> dict[str, Any]:
+    """The hyperparameters of an anchor; of a list, the value that is best on the validation set."""
     return {"anchor": _SETTINGS[name]}
 
 
 def check_installed(name: str) -> None:
-    """Refuse fastText where its package is missing."""
+    """Raise if the package of the fastText anchor is missing."""
     if name == "fasttext-library":
         try:
             import fasttext  # noqa: F401
@@ -57,23 +57,23 @@ def check_installed(name: str) -> None:
             ) from None
 
 
-def fit_anchor(name: str, parts: Splits, seed: int = 0) -> tuple[Predict, dict[str, Any], float]:
-    """The candidate that is best on dev: how it predicts, its settings, its dev accuracy."""
-    assert parts.dev is not None
+def fit_anchor(name: str, splits: Splits, seed: int = 0) -> tuple[Predict, dict[str, Any], float]:
+    """The predictor that is best on the validation set, its settings, its accuracy there."""
+    assert splits.dev is not None
     candidates = {"tfidf-lr": _tfidf, "nb-svm": _nb_svm, "fasttext-library": _fasttext}[name]
     best: tuple[Predict, dict[str, Any], float] | None = None
-    for predict, values in candidates(parts.train, seed):
-        found = fmean(answers(predict, parts.dev))
-        if best is None or found > best[2]:
-            best = predict, values, found
+    for predict, values in candidates(splits.train, seed):
+        accuracy = fmean(correct_predictions(predict, splits.dev))
+        if best is None or accuracy > best[2]:
+            best = predict, values, accuracy
     assert best is not None
     return best
 
 
-def answers(predict: Predict, part: Examples) -> list[bool]:
-    """Whether each answer is right."""
-    said = predict(part.texts)
-    return [bool(a == b) for a, b in zip(said, part.labels, strict=True)]
+def correct_predictions(predict: Predict, examples: Examples) -> list[bool]:
+    """Whether each prediction is correct."""
+    predicted = predict(examples.texts)
+    return [bool(a == b) for a, b in zip(predicted, examples.labels, strict=True)]
 
 
 def _tfidf(train: Examples, seed: int) -> Iterator[tuple[Predict, dict[str, Any]]]:
@@ -93,8 +93,8 @@ def _tfidf(train: Examples, seed: int) -> Iterator[tuple[Predict, dict[str, Any]
 
 
 def _nb_svm(train: Examples, seed: int) -> Iterator[tuple[Predict, dict[str, Any]]]:
-    """Wang and Manning (2012): a support vector machine on word presence times log-count ratios,
-    its weights drawn towards their mean size by β; one class against the rest."""
+    """Wang and Manning (2012): a linear SVM on word presence times log-count ratios, its weights
+    interpolated with their mean magnitude by β; one class against the rest."""
     import numpy as np
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.svm import LinearSVC
@@ -107,22 +107,22 @@ def _nb_svm(train: Examples, seed: int) -> Iterator[tuple[Predict, dict[str, Any
     labels, classes = np.array(train.labels), sorted(set(train.labels))
 
     def fitted(name: str, c: float) -> tuple[Any, Any, float]:
-        mine = labels == name
-        p = settings["alpha"] + np.asarray(x[mine].sum(0)).ravel()
-        q = settings["alpha"] + np.asarray(x[~mine].sum(0)).ravel()
+        is_class = labels == name
+        p = settings["alpha"] + np.asarray(x[is_class].sum(0)).ravel()
+        q = settings["alpha"] + np.asarray(x[~is_class].sum(0)).ravel()
         ratio = np.log((p / p.sum()) / (q / q.sum()))
-        svm = LinearSVC(C=c, random_state=seed).fit(x.multiply(ratio).tocsr(), mine)
+        svm = LinearSVC(C=c, random_state=seed).fit(x.multiply(ratio).tocsr(), is_class)
         return svm.coef_[0], ratio, float(svm.intercept_[0])
 
     for c in settings["C"]:
         models = [fitted(name, c) for name in classes]
         for beta in settings["beta"]:
-            drawn = [((1 - beta) * np.abs(w).mean() + beta * w, r, b) for w, r, b in models]
+            mixed = [((1 - beta) * np.abs(w).mean() + beta * w, r, b) for w, r, b in models]
 
-            def predict(texts: list[str], drawn: Any = drawn) -> list[str]:
-                fresh = words.transform(texts)
-                said = np.stack([fresh @ (w * r) + b for w, r, b in drawn])
-                return [classes[i] for i in said.argmax(0)]
+            def predict(texts: list[str], mixed: Any = mixed) -> list[str]:
+                features = words.transform(texts)
+                scores = np.stack([features @ (w * r) + b for w, r, b in mixed])
+                return [classes[i] for i in scores.argmax(0)]
 
             yield predict, {"C": c, "beta": beta}
 
@@ -134,7 +134,7 @@ def _fasttext(train: Examples, seed: int) -> Iterator[tuple[Predict, dict[str, A
     numbers = {label: str(i) for i, label in enumerate(sorted(set(train.labels)))}
     names = {number: label for label, number in numbers.items()}
     examples = list(zip(train.texts, train.labels, strict=True))
-    random.Random(seed).shuffle(examples)  # it takes them as they come, all of one class at first
+    random.Random(seed).shuffle(examples)  # it does not shuffle, and files are sorted by class
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         for text, label in examples:
             file.write(f"__label__{numbers[label]} {_line(text)}\n")
@@ -154,10 +154,10 @@ def _fasttext(train: Examples, seed: int) -> Iterator[tuple[Predict, dict[str, A
                 )
 
                 def predict(texts: list[str], model: Any = model) -> list[str]:
-                    said, _ = model.predict([_line(text) for text in texts])
-                    # An empty text gets no answer; any class will do.
-                    first = names["0"]
-                    return [names[s[0].removeprefix("__label__")] if s else first for s in said]
+                    predicted, _ = model.predict([_line(text) for text in texts])
+                    # An empty text gets no prediction; any class will do.
+                    label = [p[0].removeprefix("__label__") if p else "0" for p in predicted]
+                    return [names[number] for number in label]
 
                 yield predict, {"epoch": epoch, "lr": lr}
 

@@ -1,19 +1,21 @@
-"""The trainings that tables are made of. Needs no torch."""
+"""The trainings that the classification tables consist of. Needs no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from experiments.anchors import ANCHORS
-from wordwave.models.config import EMBEDDINGS, ENCODERS, goes_with
+from wordwave.embedding.config import EMBEDDING_KINDS
+from wordwave.models.config import ENCODERS, goes_with
 
 DATASETS = ("mr", "subj", "cr", "mpqa", "sst2", "trec")
-WAVES = "complex-order"
-SENTENCES = "sst2-sentences"
-"""SST-2 with the 6,920 whole sentences to learn from in the place of the 67,349 phrases."""
-WITH_FOLDS = ("mr", "subj", "cr", "mpqa")
+SST2_SENTENCES = "sst2-sentences"
+"""SST-2 trained on its 6,920 whole sentences instead of its 67,349 phrases."""
+CROSS_VALIDATED = ("mr", "subj", "cr", "mpqa")
+"""Data sets without a test set of their own: ten folds."""
+COMPLEX_ORDER = "complex-order"
 
 Rows = Literal["paper", "matched", "anchors"]
 
@@ -25,7 +27,7 @@ _SHARING: dict[str, dict[str, Any]] = {
 }
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "matched": {},  # its widths follow from the data; see experiments.training_runs
+    "matched": {},  # its widths depend on the data; see experiments.training_runs
     "initial-phases": {"phase": True},
     "damping": {"damping": True},
     "magnitude-scores": {"score": "magnitude"},
@@ -34,11 +36,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "real": {"share": "real"},
     **{f"{name}+tied": {**model, "share": "tied"} for name, model in _SHARING.items()},
 }
-"""What a variant changes in the model. Table 4 is made of them."""
+"""The model settings that each variant changes."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class TrainingCell:
     """One training: a row of a table, on one fold of one data set, with one seed."""
 
     dataset: str
@@ -54,34 +56,43 @@ class Cell:
         return self.encoder in ANCHORS
 
 
+def cell_of(record: Mapping[str, Any]) -> TrainingCell:
+    """The cell that a record is the result of."""
+    names = ("dataset", "encoder", "embedding", "variant", "fold", "seed")
+    return TrainingCell(*(record[name] for name in names))
+
+
 def table2_cells(
     *,
     datasets: Iterable[str] = DATASETS,
     encoders: Iterable[str] = ENCODERS,
-    embeddings: Iterable[str] = EMBEDDINGS,
+    embeddings: Iterable[str] = EMBEDDING_KINDS,
     rows: Iterable[Rows] = get_args(Rows),
     folds: int = 10,
     seeds: int = 1,
-) -> list[Cell]:
-    """Every row on every data set, once on all of them before the next fold or seed."""
+) -> list[TrainingCell]:
+    """Every row on every data set; all rows once before the next fold or seed."""
     kinds = {(encoder, embedding) for encoder in encoders for embedding in embeddings}
     kinds = {k for k in kinds if goes_with(k[1], k[0])}
-    ordered = sorted(kinds, key=lambda k: (ENCODERS.index(k[0]), EMBEDDINGS.index(k[1])))
-    found = []
+    ordered = sorted(kinds, key=lambda k: (ENCODERS.index(k[0]), EMBEDDING_KINDS.index(k[1])))
+    real = [k for k in ordered if not k[1].startswith("complex")]
+    cells = []
     for seed in range(seeds):
+        # The linear anchors do not depend on a seed.
+        anchors = [name for name in ANCHORS if seed == 0 or name == "fasttext-library"]
         for fold in range(folds):
             for dataset in datasets:
-                if fold and dataset not in WITH_FOLDS:
+                if fold and dataset not in CROSS_VALIDATED:
                     continue
                 if "paper" in rows:
-                    found += [Cell(dataset, *kind, "paper", fold, seed) for kind in ordered]
+                    cells += [TrainingCell(dataset, *k, "paper", fold, seed) for k in ordered]
                 if "matched" in rows:
-                    smaller = [k for k in ordered if not k[1].startswith("complex")]
-                    found += [Cell(dataset, *kind, "matched", fold, seed) for kind in smaller]
+                    cells += [TrainingCell(dataset, *k, "matched", fold, seed) for k in real]
                 if "anchors" in rows:
-                    drawn = [name for name in ANCHORS if seed == 0 or name == "fasttext-library"]
-                    found += [Cell(dataset, name, "none", "paper", fold, seed) for name in drawn]
-    return found
+                    cells += [
+                        TrainingCell(dataset, name, "none", "paper", fold, seed) for name in anchors
+                    ]
+    return cells
 
 
 TABLE4 = (
@@ -101,6 +112,22 @@ TABLE4 = (
 """Embedding and variant of its rows; the last five are not in the paper's table."""
 
 
-def table4_cells(dataset: str = "sst2", seeds: int = 1) -> list[Cell]:
+def table4_cells(dataset: str = "sst2", seeds: int = 1) -> list[TrainingCell]:
     """The ablation of the Transformer."""
-    return [Cell(dataset, "transformer", *row, 0, seed) for seed in range(seeds) for row in TABLE4]
+    return [
+        TrainingCell(dataset, "transformer", *row, 0, seed)
+        for seed in range(seeds)
+        for row in TABLE4
+    ]
+
+
+def table7_cells(
+    datasets: Iterable[str], encoders: Iterable[str], seeds: int
+) -> list[TrainingCell]:
+    """Complex-order under each encoder on SST-2."""
+    dataset = SST2_SENTENCES if SST2_SENTENCES in datasets else "sst2"
+    return [
+        TrainingCell(dataset, encoder, COMPLEX_ORDER, "paper", 0, seed)
+        for seed in range(seeds)
+        for encoder in encoders
+    ]

@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.epoch_timing import epoch_seconds
+from experiments.timing import epoch_seconds
 from wordwave.grid import Record
 from wordwave.models.config import ENCODERS
-from wordwave.plotting import COLOURS, ENDINGS, canvas, saved, tidy
+from wordwave.plotting import COLOURS, ENDINGS, new_figure, save_png_and_svg, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 _BANDS = ((1, 4), (5, 49), (50, None))
-"""How often a word is seen in training."""
+"""Word counts in the training set."""
 
 
 def draw_fig1(record: Record, path: Path) -> list[Path]:
-    """Waves of three words of a trained model, from the greatest δ to the smallest, in three
-    dimensions each."""
+    """Waves of three words of a trained model, from greatest to smallest δ, in three dimensions."""
     import torch
 
     from wordwave.embedding import WaveEmbedding
@@ -38,10 +37,10 @@ def draw_fig1(record: Record, path: Path) -> list[Path]:
 
 
 def draw_fig5(record: Record, path: Path) -> list[Path]:
-    """Seconds an epoch as bars, an encoder a panel; whiskers are the range over rounds."""
+    """Seconds per epoch as bars, one panel per encoder; error bars are the range over rounds."""
     seconds = epoch_seconds(record)
     encoders = [e for e in ENCODERS if any(kind[0] == e for kind in seconds)]
-    figure = canvas(2.9 * len(encoders) + 0.6, 3.4)
+    figure = new_figure(2.9 * len(encoders) + 0.6, 3.4)
     panels = figure.subplots(1, len(encoders), squeeze=False)[0]
     for axes, encoder in zip(panels, encoders, strict=True):
         own = {kind[1]: found for kind, found in seconds.items() if kind[0] == encoder}
@@ -53,17 +52,17 @@ def draw_fig5(record: Record, path: Path) -> list[Path]:
         axes.set_xticks(range(len(own)), list(own), rotation=35, ha="right")
         axes.set_title(encoder)
         tidy(axes)
-    panels[0].set_ylabel("seconds an epoch")
+    panels[0].set_ylabel("seconds per epoch")
     words = record["words_per_epoch"]
     figure.suptitle(f"One epoch of {record['dataset']} ({words:,} words) on one core")
-    return saved(figure, path)
+    return save_png_and_svg(figure, path)
 
 
 def draw_fig6(records: Sequence[Record], path: Path) -> list[Path]:
-    """The density of δ, a trained model a panel, by how often words are seen in training."""
+    """The density of δ by word frequency, one panel per trained model."""
     columns = min(2, len(records))
     rows = -(-len(records) // columns)
-    figure = canvas(5.2 * columns, 0.6 + 3.2 * rows)
+    figure = new_figure(5.2 * columns, 0.6 + 3.2 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, record in zip(panels, records, strict=False):
         _draw_density(axes, record)
@@ -71,8 +70,8 @@ def draw_fig6(records: Sequence[Record], path: Path) -> list[Path]:
         axes.set_ylabel("density (square-root scale)")
     for axes in panels[len(records) :]:
         axes.set_visible(False)
-    figure.suptitle("How much words care where they stand")
-    return saved(figure, path)
+    figure.suptitle("Position sensitivity δ of words, by word frequency")
+    return save_png_and_svg(figure, path)
 
 
 def _draw_density(axes: Axes, record: Record) -> None:
@@ -91,7 +90,7 @@ def _draw_density(axes: Axes, record: Record) -> None:
             axes.stairs(density, edges, color=colour, lw=1.6, label=label)
     if record["untrained_delta"] is not None:
         axes.axvline(
-            record["untrained_delta"], color="#777777", lw=1, ls="--", label="at the start"
+            record["untrained_delta"], color="#777777", lw=1, ls="--", label="before training"
         )
     axes.set_yscale("function", functions=(_root, np.square))
     axes.set_ylim(bottom=0)

@@ -1,20 +1,19 @@
-"""What made a record: versions of what computes, and the commit of the source."""
+"""The protocol: which hyperparameters and data every classifier is trained with (docs/protocol.md).
+
+`Protocol.key` identifies the record of a training, `Protocol.config` is its complete configuration.
+"""
 
 from __future__ import annotations
 
-import platform
-import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.anchors import settings_of
-from experiments.cells import SENTENCES, VARIANTS, Cell
+from experiments.anchors import anchor_settings
+from experiments.cells import SST2_SENTENCES, VARIANTS, TrainingCell
 from wordwave import recipes
-from wordwave.config_io import from_dict, read_yaml, to_dict
+from wordwave.config_io import flat, flatten, from_dict, nested, read_settings, with_settings
 from wordwave.errors import WordwaveError
 from wordwave.tasks.config import ClassificationConfig
 
@@ -22,40 +21,6 @@ if TYPE_CHECKING:
     from wordwave.data.splits import Splits
     from wordwave.grid import Record
     from wordwave.search.space import SpaceName
-
-
-_PACKAGES = ("wordwave", "torch", "numpy", "scikit-learn", "accelerate", "fasttext-numpy2")
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Python's version and those of the packages that results rest on."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-@cache
-def commit() -> str | None:
-    """The commit that the source is at, with a + if it was changed since; `None` for a package."""
-    here = str(Path(__file__).parent)
-    try:
-        head = _git(here, "rev-parse", "HEAD")
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", here)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return head + "+" if changed else head
-
-
-def _git(folder: str, *words: str) -> str:
-    command = ["git", "-C", folder, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)  # noqa: S603
-    return done.stdout.strip()
-
 
 KEY = (
     "kind",
@@ -67,150 +32,146 @@ KEY = (
     "seed",
     "budget",
     "search",
-    "how",
+    "settings",
 )
-"""What makes a record; `how` holds all that the protocol sets of text, model and training."""
+"""What identifies a record; `settings` are those the protocol sets of text, model and training."""
 
-SHARE_OF_EPOCHS = {"mr": 0.4, "subj": 0.4, SENTENCES: 0.4, "mpqa": 0.6, "sst2": 0.2}
-"""Larger sets are read less often, the same for every row: 600 to 2,700 updates with a CNN."""
+EPOCH_FACTORS = {"mr": 0.4, "subj": 0.4, SST2_SENTENCES: 0.4, "mpqa": 0.6, "sst2": 0.2}
+"""Larger data sets are trained for fewer epochs, the same for every row: 600 to 2,700 updates of a
+CNN."""
 QUICK_EPOCHS = {"fasttext": 5, "cnn": 2, "lstm": 2, "transformer": 1}
 
 Budget = Literal["full", "quick"]
+SearchKey = tuple[str, str, str]
+"""Data set, encoder and embedding of a search."""
 
 
 @dataclass(frozen=True)
-class SearchTerms:
-    """How the settings of every encoder and embedding are searched for."""
+class SearchConfig:
+    """How the hyperparameters of every encoder and embedding are searched."""
 
     trials: int
-    pool: SpaceName = "narrow"
+    space: SpaceName = "narrow"
     on: str | None = None
-    """The data set that all others take their settings from; `None`: each has its own search."""
+    """The data set whose best hyperparameters all others use; `None`: each has its own search."""
 
-    def plain(self) -> Record:
-        """As records say it."""
+    def to_dict(self) -> Record:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def flags(self) -> str:
-        """As the command line says it."""
-        pool = "" if self.pool == "narrow" else f" --search-pool {self.pool}"
-        return f" --search-trials {self.trials}{pool}" + (f" --search-on {self.on}" * bool(self.on))
+        """As flags of the command line."""
+        space = "" if self.space == "narrow" else f" --search-space {self.space}"
+        on = f" --search-on {self.on}" if self.on else ""
+        return f" --search-trials {self.trials}{space}{on}"
 
-    def place(self, cell: Cell) -> tuple[str, str, str]:
-        """Data set, encoder and embedding of the search that a cell goes by."""
+    def key(self, cell: TrainingCell) -> SearchKey:
+        """The search whose result a cell uses."""
         return self.on or cell.dataset, cell.encoder, cell.embedding
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """The terms under which cells run.
+    """How cells are trained.
 
     Args:
-        budget: `quick` for fewer epochs, to see in minutes that all works.
-        search: where settings come from, `None` for the recipes as they are.
-        chosen: what searches chose, by data set, encoder and embedding.
-        folder: recipes of one's own, ENCODER-DATASET.yaml or ENCODER.yaml.
+        budget: `quick` for few epochs, to see within minutes that everything runs.
+        search: where hyperparameters come from; `None` for the recipes.
+        best_settings: the results of the searches.
+        folder: recipes to use instead, ENCODER-DATASET.yaml or ENCODER.yaml.
     """
 
     budget: Budget = "full"
-    search: SearchTerms | None = None
-    chosen: Mapping[tuple[str, str, str], Record] = field(default_factory=dict)
+    search: SearchConfig | None = None
+    best_settings: Mapping[SearchKey, Record] = field(default_factory=dict)
     folder: Path | None = None
     # Folds and seeds share settings, and a grid asks for them a thousand times.
-    _known: dict[Cell, Record] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _cache: dict[TrainingCell, Record] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
-    def terms(self) -> Record:
-        """What all cells have in common, as records say it."""
+    def common_key(self) -> Record:
+        """The part of the key that all cells have in common."""
         return {
             "budget": self.budget,
-            "search": None if self.search is None else self.search.plain(),
+            "search": None if self.search is None else self.search.to_dict(),
         }
 
-    def key(self, cell: Cell, kind: str = "run") -> Record:
-        """What identifies a cell's record."""
-        return {"kind": kind, **asdict(cell), **self.terms(), "how": self.how(cell)}
+    def key(self, cell: TrainingCell, kind: str = "run") -> Record:
+        """What identifies the record of a cell."""
+        return {
+            "kind": kind,
+            **asdict(cell),
+            **self.common_key(),
+            "settings": self.settings(cell),
+        }
 
-    def knows(self, cell: Cell) -> bool:
-        """Whether it can say how a cell is made: by a recipe, and a search if there are any."""
+    def covers(self, cell: TrainingCell) -> bool:
+        """Whether there is a recipe for the cell, and the result of a search if it needs one."""
         try:
-            self.how(cell)
+            self.settings(cell)
         except (KeyError, ValueError):
             return False
         return True
 
-    def how(self, cell: Cell) -> Record:
-        """All that is set of text, model and training, in the spelling of the config."""
+    def settings(self, cell: TrainingCell) -> Record:
+        """The settings that the protocol sets, by section of the configuration."""
         if cell.is_anchor:
-            return settings_of(cell.encoder)
+            return anchor_settings(cell.encoder)
         row = replace(cell, fold=0, seed=0)
-        if row not in self._known:
-            self._known[row] = self._set_explicitly(row)
-        return self._known[row]
+        if row not in self._cache:
+            given = self._given(row)
+            values = flatten(with_settings(ClassificationConfig(), **given))
+            explicit = {name: values[name] for name in given}
+            self._cache[row] = nested(ClassificationConfig, explicit)
+        return self._cache[row]
 
-    def _set_explicitly(self, cell: Cell) -> Record:
-        given = self._given(cell)
-        whole = to_dict(from_dict(ClassificationConfig, given, where=f"recipe {cell.encoder}"))
-        return {
-            part: {name: whole[part][name] for name in sorted(values)}
-            for part, values in sorted(given.items())
-        }
+    def config(self, cell: TrainingCell) -> ClassificationConfig:
+        """The complete configuration of a cell."""
+        given = self._given(cell) | {"data": cell.dataset, "fold": cell.fold, "seed": cell.seed}
+        return with_settings(ClassificationConfig(), **given)
 
-    def config(self, cell: Cell) -> ClassificationConfig:
-        """The complete settings of a cell."""
-        config = from_dict(ClassificationConfig, self._given(cell))
-        data = replace(config.data, data=cell.dataset, fold=cell.fold)
-        return replace(config, data=data, training=replace(config.training, seed=cell.seed))
+    def without_search(self) -> Protocol:
+        """The same with the hyperparameters of the recipes."""
+        return replace(self, search=None, best_settings={})
 
-    def unsearched(self) -> Protocol:
-        """The same, with the recipes as they are."""
-        return replace(self, search=None, chosen={})
-
-    def _given(self, cell: Cell) -> dict[str, dict[str, Any]]:
-        found: Mapping[str, Any] = {}
+    def _given(self, cell: TrainingCell) -> dict[str, Any]:
+        """The settings that differ from the defaults, by the names of their flags."""
+        found: Record = {}
         if self.search is not None:
-            place = self.search.place(cell)
-            if place not in self.chosen:
-                what = f"{cell.encoder} with {cell.embedding} on {place[0]}"
+            key = self.search.key(cell)
+            if key not in self.best_settings:
+                what = f"{cell.encoder} with {cell.embedding} on {key[0]}"
                 raise WordwaveError(f"there is no search of {self.search.trials} trials for {what}")
-            found = self.chosen[place]
-        given = {part: dict(values) for part, values in self._recipe(cell).items()}
-        model, training = given.setdefault("model", {}), given.setdefault("training", {})
-        for part, values in found.items():
-            given.setdefault(part, {}).update(values)
+            found = self.best_settings[key]
+        given = self._recipe(cell) | flat(found)
         if self.budget == "quick":
-            training["epochs"] = QUICK_EPOCHS[cell.encoder]
-        model.update(
-            {"encoder": cell.encoder, "embedding": cell.embedding, **VARIANTS[cell.variant]}
-        )
-        return given
+            given["epochs"] = QUICK_EPOCHS[cell.encoder]
+        row = {"encoder": cell.encoder, "embedding": cell.embedding}
+        return given | row | VARIANTS[cell.variant]
 
-    def _recipe(self, cell: Cell) -> dict[str, Any]:
+    def _recipe(self, cell: TrainingCell) -> dict[str, Any]:
         """The same for every embedding."""
         folder = self.folder or recipes.FOLDER
         own, general = (
             folder / f"{name}.yaml" for name in (f"{cell.encoder}-{cell.dataset}", cell.encoder)
         )
-        if own.is_file():
-            return read_yaml(own)
-        if not general.is_file():
+        path = own if own.is_file() else general
+        if not path.is_file():
             raise WordwaveError(f"'{folder}' must hold a recipe {general.name}, there is none")
-        recipe = read_yaml(general)
-        if self.folder is None and cell.dataset in SHARE_OF_EPOCHS:
-            epochs = round(SHARE_OF_EPOCHS[cell.dataset] * recipe["training"]["epochs"])
-            recipe["training"]["epochs"] = max(epochs, 1)
+        settings = read_settings(path)
+        from_dict(ClassificationConfig, settings, where=f"'{path}'")  # names the file in errors
+        recipe = flat(settings)
+        if self.folder is None and path == general and cell.dataset in EPOCH_FACTORS:
+            recipe["epochs"] = max(round(EPOCH_FACTORS[cell.dataset] * recipe["epochs"]), 1)
         return recipe
 
 
-def parts_of(dataset: str, fold: int = 0) -> Splits:
-    """What to learn from, what to choose by and what to report on: the same for every row."""
-    from wordwave.data.registry import data_home, dataset_named
-    from wordwave.data.splits import load_splits
-    from wordwave.data.tables import read_headerless
+def load_cell_splits(dataset: str, fold: int = 0) -> Splits:
+    """The training, validation and test sets, the same for every row."""
+    from wordwave.data.registry import dataset_named
+    from wordwave.data.splits import load_split, load_splits
 
-    if dataset != SENTENCES:
+    if dataset != SST2_SENTENCES:
         return load_splits(dataset, fold=fold)
-    sst2 = dataset_named("sst2")
-    part = sst2.part("sentences")
-    assert part is not None
-    train = read_headerless(data_home() / part.file, sst2.classes)
-    return replace(load_splits("sst2"), train=replace(train, name=f"{SENTENCES} train"))
+    train = load_split(dataset_named("sst2"), "sentences")
+    return replace(load_splits("sst2"), train=replace(train, name=f"{SST2_SENTENCES} train"))

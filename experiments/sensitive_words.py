@@ -1,4 +1,7 @@
-"""Which words carry sentiment, by a lexicon that people rated: VADER's, from its package."""
+"""Table 7: the words of greatest and smallest δ (position sensitivity), and their sentiment.
+
+δ of a word is its mean |ω|. Strong sentiment words are those of VADER's lexicon, rated by people.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,23 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from experiments import paper
-from experiments.cells import SENTENCES, Cell
-from experiments.protocol import Protocol
-from experiments.statistics import named, terms_of
+from experiments.cells import TrainingCell
+from experiments.protocol import Protocol, load_cell_splits
+from experiments.summary import file_name, protocol_notes
 from wordwave.errors import WordwaveError
 from wordwave.grid import Record
-from wordwave.tables import Content, Grid
+from wordwave.tables import Content, ResultTable
 
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
 
 
 STRONG = 1.5
-"""Least |valence| of a strong word; ratings go from −4 to 4."""
+"""Minimum |valence| of a strong word; ratings go from −4 to 4."""
+N_WORDS = 50
+MIN_COUNT = 5
+"""Minimum count of a word whose δ depends on training more than on its initialization."""
+_WORDS_FIELDS = ("words", "counts", "delta", "untrained_delta", "waves")
 
 
 @cache
@@ -42,36 +49,26 @@ def is_strong(word: str) -> bool:
     return abs(valences().get(word, 0.0)) >= STRONG
 
 
-N_WORDS = 50
-SEEN_OFTEN = 5
-"""Least count of a word whose δ says more of training than of its start."""
-_OF_WORDS = ("words", "counts", "delta", "untrained_delta", "waves")
-
-
 @dataclass(frozen=True)
 class WordsRun:
-    """Trains a cell and keeps δ of its words instead of the model."""
+    """Trains a cell in a worker process, and records δ of all words."""
 
     protocol: Protocol
 
-    def key(self, cell: Cell) -> Record:
+    def key(self, cell: TrainingCell) -> Record:
         return self.protocol.key(cell, kind="words")
 
-    def __call__(self, cell: Cell) -> Record:
-        from experiments.protocol import parts_of
+    def __call__(self, cell: TrainingCell) -> Record:
         from experiments.training_runs import run_model
 
         record, classifier = run_model(self.protocol, cell)
-        return {
-            **record,
-            **self.key(cell),
-            **_words_of(classifier, parts_of(cell.dataset).train.texts),
-        }
+        texts = load_cell_splits(cell.dataset).train.texts
+        return {**record, **self.key(cell), **_words_of(classifier, texts)}
 
 
 def as_run(record: Record) -> Record:
-    """What table 2 would have kept of the same training."""
-    return {**{k: v for k, v in record.items() if k not in _OF_WORDS}, "kind": "run"}
+    """The same training as a record of Table 2."""
+    return {**{k: v for k, v in record.items() if k not in _WORDS_FIELDS}, "kind": "run"}
 
 
 def _words_of(classifier: TextClassifier, texts: Sequence[str]) -> Record:
@@ -94,15 +91,15 @@ def _words_of(classifier: TextClassifier, texts: Sequence[str]) -> Record:
 
 
 def _waves(embedding: Any, ids: dict[str, int], seen: list[tuple[str, int, float]]) -> Record:
-    """Three dimensions each of the most, the middling and the least sensitive frequent word."""
+    """Three dimensions each of the frequent words of greatest, median and smallest δ."""
     ranked = sorted(seen, key=lambda w: w[2])
-    often = [w for w in ranked if w[1] >= 4 * SEEN_OFTEN] or ranked
+    often = [w for w in ranked if w[1] >= 4 * MIN_COUNT] or ranked
     amplitude, frequency = embedding.amplitude.full(), embedding.frequency.full()
     waves = {}
     for word, _, delta in (often[-1], often[len(often) // 2], often[0]):
         height = amplitude[ids[word]].expand(embedding.dim).detach()
         turn = frequency[ids[word]].expand(embedding.dim).detach()
-        # A wave of 4 to 48 places can be seen in a sentence; among those, the highest.
+        # A wave of period 4 to 48 is visible in a sentence; among those, the largest amplitudes.
         visible = (turn.abs() > 0.13) & (turn.abs() < 1.57)
         order = (height.abs() * (1 + 1e6 * visible)).argsort(descending=True)[:3]
         waves[word] = {
@@ -113,19 +110,9 @@ def _waves(embedding: Any, ids: dict[str, int], seen: list[tuple[str, int, float
     return waves
 
 
-def words_cells(datasets: Sequence[str], encoders: Sequence[str], seeds: int) -> list[Cell]:
-    """One training of complex-order for each encoder on SST-2."""
-    where = SENTENCES if SENTENCES in datasets else "sst2"
-    return [
-        Cell(where, encoder, "complex-order", "paper", 0, seed)
-        for seed in range(seeds)
-        for encoder in encoders
-    ]
-
-
 @dataclass(frozen=True)
 class Sensitivity:
-    """δ of the words of one trained model, and what they have to do with sentiment."""
+    """δ of the words of one trained model, and its relation to sentiment."""
 
     record: Record
 
@@ -149,7 +136,7 @@ class Sensitivity:
         return sum(map(is_strong, self.greatest)), sum(map(is_strong, self.smallest))
 
     def fisher(self) -> float:
-        """p of as uneven a table of strong words by chance."""
+        """p of Fisher's exact test on the counts of strong words."""
         from scipy.stats import fisher_exact
 
         n = min(N_WORDS, len(self.ranked))
@@ -157,22 +144,22 @@ class Sensitivity:
         return float(fisher_exact([[a, n - a], [b, n - b]]).pvalue)
 
     def auc(self) -> tuple[float, float] | None:
-        """How likely a strong word has a greater δ than another one, and p (Mann-Whitney), among
-        words seen often."""
+        """The probability that a strong word has a greater δ than another, and p (Mann-Whitney),
+        among words that are frequent enough."""
         from scipy.stats import mannwhitneyu
 
-        often = [(is_strong(w), d) for w, d, n in self.ranked if n >= SEEN_OFTEN]
+        often = [(is_strong(w), d) for w, d, n in self.ranked if n >= MIN_COUNT]
         strong, others = [d for s, d in often if s], [d for s, d in often if not s]
         if not strong or not others:
             return None
         test = mannwhitneyu(strong, others)
         return float(test.statistic) / (len(strong) * len(others)), float(test.pvalue)
 
-    def auc_of_like_count(self) -> float | None:
-        """The same among words that are seen about as often, which alone may move δ."""
+    def auc_within_frequency(self) -> float | None:
+        """The same among words of similar frequency, which alone may change δ."""
         bands: dict[int, tuple[list[float], list[float]]] = {}
         for word, delta, count in self.ranked:
-            if count >= SEEN_OFTEN:
+            if count >= MIN_COUNT:
                 bands.setdefault(count.bit_length(), ([], []))[not is_strong(word)].append(delta)
         won = pairs = 0.0
         for strong, others in bands.values():
@@ -181,27 +168,27 @@ class Sensitivity:
         return won / pairs if pairs else None
 
     def tests(self) -> str:
-        """All figures in a line."""
-        delta, start = self.record["delta"], self.record["untrained_delta"]
+        """All statistics in one line."""
+        delta, untrained = self.record["delta"], self.record["untrained_delta"]
         found = [f"Fisher's p {self.fisher():.2g}"]
-        auc, like = self.auc(), self.auc_of_like_count()
-        if auc is not None and like is not None:
+        auc, within = self.auc(), self.auc_within_frequency()
+        if auc is not None and within is not None:
             found.append(f"AUC of strong words {auc[0]:.3f} (p {auc[1]:.2g})")
-            found.append(f"among words of like count {like:.3f}")
+            found.append(f"among words of similar frequency {within:.3f}")
         found.append(f"δ and count: Spearman {self.count_correlation():+.2f}")
-        began = "" if start is None else f", {start:.4f} before training"
-        found.append(f"δ from {min(delta):.4f} to {max(delta):.4f}{began}")
+        before = "" if untrained is None else f", {untrained:.4f} before training"
+        found.append(f"δ from {min(delta):.4f} to {max(delta):.4f}{before}")
         return "; ".join(found)
 
     def count_correlation(self) -> float:
-        """Spearman's, of δ and how often a word is seen."""
+        """Spearman correlation of δ and frequency."""
         from scipy.stats import spearmanr
 
         return float(spearmanr(self.record["delta"], self.record["counts"]).statistic)
 
 
-def table7(records: Sequence[Record], protocol: Protocol) -> Grid:
-    """The 50 words of greatest and of smallest δ of each model, strong ones in capitals."""
+def table7(records: Sequence[Record], protocol: Protocol) -> ResultTable:
+    """The 50 words of greatest and smallest δ of each model, strong ones in capitals."""
     rows: list[list[Content]] = []
     for record in records:
         found = Sensitivity(record)
@@ -218,14 +205,14 @@ def table7(records: Sequence[Record], protocol: Protocol) -> Grid:
         f"CAPITALS: strong sentiment words, VADER's |valence| ≥ {STRONG}. The paper's own words "
         f"are counted by the same lexicon; by hand it marked {paper.SENTIMENT_WORDS[0]} and "
         f"{paper.SENTIMENT_WORDS[1]} of them.",
-        f"AUC: how likely a strong word has the greater δ, among words seen {SEEN_OFTEN} times or "
-        "more; 0.5 is no relation.",
+        f"AUC: the probability that a strong word has the greater δ, among words seen {MIN_COUNT} "
+        "times or more; 0.5 means no relation.",
         "Trained on " + ", ".join(sorted({r["dataset"] for r in records})) + ".",
-        *terms_of(protocol),
+        *protocol_notes(protocol),
     ]
     title = "Table 7. Words by δ" + (", quick version" if protocol.budget == "quick" else "")
-    return Grid(
-        named("table7", protocol),
+    return ResultTable(
+        file_name("table7", protocol),
         title,
         ["δ", "strong", "words"],
         rows,

@@ -1,4 +1,7 @@
-"""Tables 2 and 3 of the paper: accuracy of every encoder and embedding, ours beside its figures."""
+"""Tables 2 and 3 of the paper: accuracy of every encoder and embedding, ours beside the paper's.
+
+Significance: `compare_with_baselines`, by the tests in `experiments.statistics`.
+"""
 
 from __future__ import annotations
 
@@ -9,53 +12,53 @@ from statistics import fmean
 
 from experiments import paper
 from experiments.anchors import ANCHORS, TITLES
-from experiments.cells import DATASETS, SENTENCES, TABLE4, WAVES
+from experiments.cells import COMPLEX_ORDER, DATASETS, SST2_SENTENCES, TABLE4
 from experiments.protocol import Protocol
 from experiments.statistics import (
-    FEWEST_PAIRS,
-    FEWEST_PAIRS_OF_FOUR,
-    MARKS,
+    MIN_PAIRS,
+    MIN_PAIRS_OF_FOUR,
     McNemar,
-    Paired,
-    Row,
-    Summary,
-    compared,
-    interval,
-    is_better,
+    PairedComparison,
+    compare_all,
+    confidence_interval,
     mcnemar,
-    named,
-    terms_of,
 )
-from wordwave.models.config import EMBEDDINGS, ENCODERS, goes_with
-from wordwave.plotting import COLOURS, canvas, saved, tidy
-from wordwave.tables import Content, Figure, Grid
+from experiments.summary import Row, Summary, file_name, protocol_notes
+from wordwave.embedding.config import EMBEDDING_KINDS
+from wordwave.models.config import ENCODERS, goes_with
+from wordwave.plotting import COLOURS, new_figure, save_png_and_svg, tidy
+from wordwave.tables import Content, ResultTable, Score
+
+MARKS = {"none": "§", "pe": "†", "tpe": "‡", "complex-vanilla": "∗"}
+"""The paper's marks for a significant improvement over each baseline."""
+REAL_BASELINES = ("none", "pe", "tpe")
 
 
-def table2(summary: Summary, protocol: Protocol) -> Grid:
+def table2(summary: Summary, protocol: Protocol) -> ResultTable:
     """Every row that has a run; the best of the paper's five under each encoder is bold."""
-    columns = columns_of(summary)
+    columns = table2_columns(summary)
     rows: list[list[Content]] = []
     for encoder in ENCODERS:
         own = [row for row in _rows_of(encoder) if row in summary.rows]
         if own:
             rows.append([encoder])
-            rows += [[_label(row), *(_figure(summary, row, d) for d in columns)] for row in own]
+            rows += [[_label(row), *(_accuracy(summary, row, d) for d in columns)] for row in own]
     anchors: list[Row] = [(name, "none", "paper") for name in ANCHORS]
     anchors = [row for row in anchors if row in summary.rows]
     if anchors:
         rows.append(["anchors"])
-        rows += [[TITLES[r[0]], *(_figure(summary, r, d) for d in columns)] for r in anchors]
-    return Grid(
-        named("table2", protocol),
+        rows += [[TITLES[r[0]], *(_accuracy(summary, r, d) for d in columns)] for r in anchors]
+    return ResultTable(
+        file_name("table2", protocol),
         "Table 2. Test accuracy" + (", quick version" if protocol.budget == "quick" else ""),
         ["", *columns],
         rows,
-        [*notes_on(protocol), *_coverage(summary, columns)],
+        [*table2_notes(protocol), *_runs_per_row(summary, columns)],
     )
 
 
-def table3(summary: Summary, protocol: Protocol) -> Grid:
-    """What others reported on the same sets, and our best complex-order beside it."""
+def table3(summary: Summary, protocol: Protocol) -> ResultTable:
+    """Accuracies that others reported on the same data sets, beside ours of complex-order."""
     columns = list(DATASETS)
     known = paper.accuracies("table3")
     rows: list[list[Content]] = [["reported by others, from the paper's Table 3"]]
@@ -63,132 +66,136 @@ def table3(summary: Summary, protocol: Protocol) -> Grid:
         rows.append([model, *(known.get((model, "", d)) for d in columns)])
     rows.append(["complex-order"])
     for encoder in ENCODERS:
-        row = (encoder, WAVES, "paper")
+        row = (encoder, COMPLEX_ORDER, "paper")
         if row in summary.rows:
-            rows.append([f"{encoder}, ours", *(_column_figure(summary, row, d) for d in columns)])
+            rows.append([f"{encoder}, ours", *(_any_sst2(summary, row, d) for d in columns)])
     notes = [
-        "Others trained on other splits and more text; their figures are context, not rivals.",
-        *notes_on(protocol),
+        "Others trained on other splits and more text; their accuracies are context, not "
+        "baselines.",
+        *table2_notes(protocol),
     ]
-    return Grid(named("table3", protocol), "Table 3. Context", ["", *columns], rows, notes)
+    return ResultTable(
+        file_name("table3", protocol), "Table 3. Context", ["", *columns], rows, notes
+    )
 
 
-def columns_of(summary: Summary) -> list[str]:
-    """The paper's data sets; SST-2 from sentences only where more than Table 4 was run on it."""
-    on_sentences = {row for row, dataset in summary.runs if dataset == SENTENCES}
+def table2_columns(summary: Summary) -> list[str]:
+    """The paper's data sets, and SST-2 sentences where more than Table 4 was run on them."""
+    on_sentences = {row for row, dataset in summary.runs if dataset == SST2_SENTENCES}
     of_table4 = {("transformer", *row) for row in TABLE4}
-    is_alone = summary.datasets == [SENTENCES]
-    extra = [SENTENCES] if is_alone or on_sentences - of_table4 else []
+    is_alone = summary.datasets == [SST2_SENTENCES]
+    extra = [SST2_SENTENCES] if is_alone or on_sentences - of_table4 else []
     wanted = [d for d in DATASETS if d != "sst2" or d in summary.datasets or not extra]
-    place = wanted.index("sst2") + 1 if "sst2" in wanted else len(wanted) - 1
-    return [*wanted[:place], *extra, *wanted[place:]]
+    at = wanted.index("sst2") + 1 if "sst2" in wanted else len(wanted) - 1
+    return [*wanted[:at], *extra, *wanted[at:]]
 
 
-def judged_columns(summary: Summary) -> list[str]:
-    """As `columns_of`, but SST-2 once: from its phrases where there are runs of them."""
-    columns = columns_of(summary)
-    return [d for d in columns if d != SENTENCES] if "sst2" in columns else columns
+def compared_datasets(summary: Summary) -> list[str]:
+    """As `table2_columns`, but SST-2 once: its phrases where there are runs on them."""
+    columns = table2_columns(summary)
+    return [d for d in columns if d != SST2_SENTENCES] if "sst2" in columns else columns
 
 
-def against_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, Paired]:
-    """complex-order against the paper's four others on the same folds and seeds."""
-    rivals = {kind: summary.scores((encoder, kind, "paper"), dataset) for kind in MARKS}
-    return compared(summary.scores((encoder, WAVES, "paper"), dataset), rivals)
+def compare_with_baselines(
+    summary: Summary, encoder: str, dataset: str
+) -> dict[str, PairedComparison]:
+    """complex-order against the paper's four others on the same folds and seeds (Wilcoxon)."""
+    baselines = {kind: summary.accuracies((encoder, kind, "paper"), dataset) for kind in MARKS}
+    return compare_all(summary.accuracies((encoder, COMPLEX_ORDER, "paper"), dataset), baselines)
 
 
-def mcnemar_of_rivals(summary: Summary, encoder: str, dataset: str) -> dict[str, McNemar]:
-    """complex-order against the same four, over the examples they answer differently."""
-    rivals = {kind: summary.answers((encoder, kind, "paper"), dataset) for kind in MARKS}
-    return mcnemar(summary.answers((encoder, WAVES, "paper"), dataset), rivals)
+def mcnemar_with_baselines(summary: Summary, encoder: str, dataset: str) -> dict[str, McNemar]:
+    """complex-order against the same four on the test examples of one run each (McNemar)."""
+    baselines = {kind: summary.correct((encoder, kind, "paper"), dataset) for kind in MARKS}
+    return mcnemar(summary.correct((encoder, COMPLEX_ORDER, "paper"), dataset), baselines)
 
 
-def notes_on(protocol: Protocol) -> list[str]:
-    """What a reader must know to trust the figures."""
+def table2_notes(protocol: Protocol) -> list[str]:
+    """How to read the accuracies and the marks."""
     return [
-        "Mean over folds × seeds; in brackets or after a slash, the paper's figure. Files add the "
-        "95% interval from three runs on.",
+        "Mean over folds × seeds; in brackets or after a slash, the paper's accuracy. Files add "
+        "the 95% confidence interval where there are three runs or more.",
         "§ † ‡ ∗: complex-order is significantly better than none, pe, tpe, complex-vanilla "
-        "(two-sided Wilcoxon signed-rank over folds × seeds, Holm over the four, p < 0.05); it "
-        f"takes {FEWEST_PAIRS} pairs for a test, {FEWEST_PAIRS_OF_FOUR} for four.",
-        *terms_of(protocol),
+        "(two-sided Wilcoxon signed-rank over folds × seeds, Holm over the four, p < 0.05); "
+        f"one test needs at least {MIN_PAIRS} pairs, four tests {MIN_PAIRS_OF_FOUR}.",
+        *protocol_notes(protocol),
     ]
 
 
-def comparisons_of_table2(summary: Summary, protocol: Protocol) -> Grid:
-    """Every comparison of complex-order with another row on the same folds and seeds."""
+def significance_table(summary: Summary, protocol: Protocol) -> ResultTable:
+    """Every comparison of complex-order with a baseline on the same folds and seeds."""
     rows: list[list[Content]] = []
     for encoder in ENCODERS:
-        for dataset in columns_of(summary):
-            tests = mcnemar_of_rivals(summary, encoder, dataset)
-            for rival, found in against_rivals(summary, encoder, dataset).items():
+        for dataset in table2_columns(summary):
+            tests = mcnemar_with_baselines(summary, encoder, dataset)
+            for baseline, found in compare_with_baselines(summary, encoder, dataset).items():
                 p = None if found.p is None else f"{found.p:.2g}"
                 effect = None if found.effect is None else f"{found.effect:+.2f}"
-                gain = f"{found.difference:+.4f}"
-                line: list[Content] = [f"{encoder} on {dataset}", rival, found.n, gain, p, effect]
-                own = tests.get(rival)
-                by_example = (own.n, own.won, own.lost, f"{own.p:.2g}") if own else (None,) * 4
-                rows.append([*line, *by_example])
-    return Grid(
-        named("table2-tests", protocol),
-        "Complex-order against each rival",
+                row: list[Content] = [f"{encoder} on {dataset}", baseline, found.n]
+                row += [f"{found.difference:+.4f}", p, effect]
+                own = tests.get(baseline)
+                row += [own.n, own.won, own.lost, f"{own.p:.2g}"] if own else [None] * 4
+                rows.append(row)
+    return ResultTable(
+        file_name("table2-tests", protocol),
+        "complex-order against each baseline",
         [
-            *("cell", "rival", "pairs", "difference", "p", "effect"),
-            *("examples", "only ours", "only theirs", "p of examples"),
+            *("cell", "baseline", "pairs", "difference", "Wilcoxon p", "effect size"),
+            *("examples", "only ours correct", "only baseline correct", "McNemar p"),
         ],
         rows,
         [
-            "p: two-sided Wilcoxon signed-rank, Holm over the four rivals of a cell; effect: "
-            "rank-biserial correlation of the pairs.",
-            "p of examples: of those that only one of two models answers right (McNemar's exact "
-            "test, Holm over the rivals there), from one run a fold of each, the first whose "
-            "answers all have kept; it knows nothing of what other seeds would have learnt.",
+            "Wilcoxon p: two-sided signed-rank test over pairs, Holm over the four baselines of a "
+            "cell; effect size: rank-biserial correlation of the pairs.",
+            "McNemar p: exact test on the examples that only one of two models classifies "
+            "correctly, Holm over the baselines there, from one run per fold of each, the first "
+            "for which all have predictions; it does not include the variance between seeds.",
         ],
     )
 
 
-def _coverage(summary: Summary, columns: list[str]) -> list[str]:
-    """How many runs stand behind each column."""
+def _runs_per_row(summary: Summary, columns: list[str]) -> list[str]:
     found = []
     for dataset in columns:
         counts = {len(runs) for (_, d), runs in summary.runs.items() if d == dataset}
         if counts:
             low, high = min(counts), max(counts)
             found.append(f"{dataset} {low}" if low == high else f"{dataset} {low} to {high}")
-    return ["Runs a row: " + ", ".join(found) + "."] if found else ["No run yet."]
+    return ["Runs per row: " + ", ".join(found) + "."] if found else ["No runs yet."]
 
 
 def _rows_of(encoder: str) -> Iterator[Row]:
-    kinds = [k for k in EMBEDDINGS if goes_with(k, encoder)]
+    kinds = [k for k in EMBEDDING_KINDS if goes_with(k, encoder)]
     yield from ((encoder, kind, "paper") for kind in kinds)
     yield from ((encoder, kind, "matched") for kind in kinds)
 
 
 def _label(row: Row) -> str:
-    return row[1] if row[2] == "paper" else f"{row[1]}, as many parameters"
+    return row[1] if row[2] == "paper" else f"{row[1]}, parameter-matched"
 
 
-def _column_figure(summary: Summary, row: Row, dataset: str) -> Figure | None:
-    """SST-2 from sentences stands in where there is no run on its phrases; none is best here."""
-    found = _figure(summary, row, dataset)
-    found = found or (_figure(summary, row, SENTENCES) if dataset == "sst2" else None)
+def _any_sst2(summary: Summary, row: Row, dataset: str) -> Score | None:
+    """SST-2 sentences stand in where there is no run on its phrases; nothing is bold here."""
+    found = _accuracy(summary, row, dataset)
+    found = found or (_accuracy(summary, row, SST2_SENTENCES) if dataset == "sst2" else None)
     return found and replace(found, is_best=False)
 
 
-def _figure(summary: Summary, row: Row, dataset: str) -> Figure | None:
-    values = list(summary.scores(row, dataset).values())
+def _accuracy(summary: Summary, row: Row, dataset: str) -> Score | None:
+    values = list(summary.accuracies(row, dataset).values())
     mean = summary.mean(row, dataset)
     if mean is None:
         return None
     encoder, embedding, variant = row
     marks = ""
-    if (embedding, variant) == (WAVES, "paper"):
-        results = against_rivals(summary, encoder, dataset)
+    if (embedding, variant) == (COMPLEX_ORDER, "paper"):
+        results = compare_with_baselines(summary, encoder, dataset)
         marks = "".join(
-            MARKS[kind] for kind in MARKS if kind in results and is_better(results[kind])
+            mark for kind, mark in MARKS.items() if kind in results and results[kind].is_better
         )
-    return Figure(
+    return Score(
         mean,
-        interval(values),
+        confidence_interval(values),
         len(values),
         marks,
         paper.accuracy(*row, dataset),
@@ -198,23 +205,20 @@ def _figure(summary: Summary, row: Row, dataset: str) -> Figure | None:
 
 def _best_rows(summary: Summary, encoder: str, dataset: str) -> list[Row]:
     """The best of the paper's five, over the folds and seeds that all of them have."""
-    kinds = (*MARKS, WAVES) if encoder in ENCODERS else ()
+    kinds = (*MARKS, COMPLEX_ORDER) if encoder in ENCODERS else ()
     five: list[Row] = [(encoder, kind, "paper") for kind in kinds]
-    there = [row for row in five if summary.scores(row, dataset)]
+    there = [row for row in five if summary.accuracies(row, dataset)]
     means = summary.common_means(there, dataset) or []
     return [row for row, mean in zip(there, means, strict=False) if mean == max(means)]
 
 
-RIVALS = ("none", "pe", "tpe")
-
-
 def gains(summary: Summary) -> dict[tuple[str, str], tuple[float, float]]:
-    """Points of accuracy over the mean of the real embeddings, ours and the paper's, by encoder
-    and data set; only folds and seeds that all four have count."""
+    """Percentage points over the mean of the real embeddings, ours and the paper's, by encoder and
+    data set, over the folds and seeds that all four have."""
     found: dict[tuple[str, str], tuple[float, float]] = {}
     for encoder in ENCODERS:
-        for dataset in judged_columns(summary):
-            rows: list[Row] = [(encoder, kind, "paper") for kind in (WAVES, *RIVALS)]
+        for dataset in compared_datasets(summary):
+            rows: list[Row] = [(encoder, k, "paper") for k in (COMPLEX_ORDER, *REAL_BASELINES)]
             ours = summary.common_means(rows, dataset)
             printed = [paper.accuracy(*row, dataset) for row in rows]
             if ours is not None:
@@ -224,20 +228,20 @@ def gains(summary: Summary) -> dict[tuple[str, str], tuple[float, float]]:
 
 
 def _gain(values: list[float]) -> float:
-    waves, *rivals = values
-    return 100 * (waves - fmean(rivals))
+    waves, *baselines = values
+    return 100 * (waves - fmean(baselines))
 
 
 def draw_gains(summary: Summary, path: Path, *, note: str = "") -> list[Path]:
-    """A line of each data set, an encoder a panel: a dot for us, a ring for the paper.
+    """One panel per encoder, one line per data set: a dot for ours, a ring for the paper's gain.
 
     Args:
-        note: what else the title should say.
+        note: is added to the title.
     """
     found = gains(summary)
-    encoders = [e for e in ENCODERS if any(place[0] == e for place in found)]
-    datasets = [d for d in judged_columns(summary) if any(place[1] == d for place in found)]
-    figure = canvas(max(2.5 * len(encoders) + 1, 7.5), 0.34 * len(datasets) + 1.7)
+    encoders = [e for e in ENCODERS if any(e == encoder for encoder, _ in found)]
+    datasets = [d for d in compared_datasets(summary) if any(d == dataset for _, dataset in found)]
+    figure = new_figure(max(2.5 * len(encoders) + 1, 7.5), 0.34 * len(datasets) + 1.7)
     panels = figure.subplots(1, len(encoders), squeeze=False, sharex=True, sharey=True)[0]
     for encoder, axes in zip(encoders, panels, strict=True):
         axes.axvline(0, color="#777777", lw=1)
@@ -253,10 +257,12 @@ def draw_gains(summary: Summary, path: Path, *, note: str = "") -> list[Path]:
         tidy(axes, "both")
     panels[0].invert_yaxis()
     handles, labels = panels[0].get_legend_handles_labels()
-    named = dict(zip(labels, handles, strict=True))
-    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=2, frameon=False)
+    legend = dict(zip(labels, handles, strict=True))
+    figure.legend(
+        legend.values(), legend.keys(), loc="outside lower center", ncols=2, frameon=False
+    )
     title = "Points of accuracy that complex-order adds to the mean of none, pe and tpe"
-    counts = sorted({len(summary.scores((e, WAVES, "paper"), d)) for e, d in found})
+    counts = sorted({len(summary.accuracies((e, COMPLEX_ORDER, "paper"), d)) for e, d in found})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    figure.suptitle(f"{title}\n{runs} runs a row{note and f'; {note}'}", fontsize=11)
-    return saved(figure, path)
+    figure.suptitle(f"{title}\n{runs} runs per row{note and f'; {note}'}", fontsize=11)
+    return save_png_and_svg(figure, path)

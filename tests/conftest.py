@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_configure(config):
     torch.set_num_threads(1)
-    # Trainings keep a key there, see wordwave.tasks.made_here: tests leave the user's alone.
+    # Trainings keep a key there, see wordwave.tasks.run_folder: tests leave the user's alone.
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="wordwave-state-")
 
 

@@ -1,13 +1,18 @@
-"""A mistake is answered by a `ValueError` that names the argument, the rule and the value."""
+"""A mistake is answered by a `WordwaveError` that names the argument, the rule and the value."""
 
+import builtins
 import math
 import re
+import signal
+import threading
 
 import pytest
 import torch
 
-from wordwave import WaveEmbedding, build_embedding
+import wordwave
+from wordwave import WaveEmbedding, WordwaveError, build_embedding
 from wordwave import complex as cx
+from wordwave.cli import run_guarded
 from wordwave.layers import (
     LSTM,
     RNN,
@@ -37,7 +42,7 @@ def mistakes(*cases):
 
 
 def check(action, words):
-    with pytest.raises(ValueError, match=".*".join(re.escape(word) for word in words)):
+    with pytest.raises(WordwaveError, match=".*".join(re.escape(word) for word in words)):
         action()
 
 
@@ -205,7 +210,73 @@ def test_an_id_is_named_where_it_first_stands():
 
 
 def test_an_unknown_public_name_is_an_attribute_error():
-    import wordwave
-
     with pytest.raises(AttributeError, match="'WaveEmbeding'"):
         _ = wordwave.WaveEmbeding
+
+
+def test_every_public_name_is_there_and_none_shadows_a_builtin():
+    assert all(getattr(wordwave, name) is not None for name in wordwave.__all__)
+    assert not set(wordwave.__all__) & set(dir(builtins)) and wordwave.complex is cx
+    offered = {"WaveClassifier", "TextClassifier", "Translator", "LanguageModel", "RowAdam"}
+    assert offered | {"RoPE", "ALiBi", "read_vectors", "layers"} <= set(wordwave.__all__)
+
+
+def test_a_public_name_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(wordwave._MODULES, "Translator", "sacremoses.nowhere")
+    with pytest.raises(ModuleNotFoundError, match=r"Translator: .*pip install 'wordwave\[\w+\]'"):
+        _ = wordwave.Translator
+
+
+@pytest.fixture
+def guarded(monkeypatch, capsys):
+    """The exit code and the line of a command that ends in an exception."""
+    monkeypatch.delenv("WORDWAVE_TRACEBACK", raising=False)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def end(problem):
+        def command(_):
+            raise problem
+
+        with pytest.raises(SystemExit) as ended:
+            run_guarded(command, "wordwave")
+        return ended.value.code, capsys.readouterr().err
+
+    yield end
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (WordwaveError("dim must be\n  at least 1, got 0"), "dim must be at least 1, got 0"),
+        (FileNotFoundError("file 'a.csv' does not exist"), "file 'a.csv' does not exist"),
+        (MemoryError(), "not enough memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "not enough memory"),
+        (ModuleNotFoundError("No module named 'optuna'", name="optuna"), "pip install 'wordwave["),
+        (ModuleNotFoundError("", name="sklearn.base"), "'scikit-learn' is not installed: pip"),
+        (ModuleNotFoundError("bpe: pip install 'wordwave[x]'", name="x"), "bpe: pip install"),
+    ],
+)
+def test_mistakes_the_system_and_missing_extras_are_one_line(guarded, monkeypatch, problem, said):
+    code, told = guarded(problem)
+    assert code == 2 and told.startswith("wordwave: ") and said in told and told.count("\n") == 1
+    monkeypatch.setenv("WORDWAVE_TRACEBACK", "1")
+    with pytest.raises(type(problem)):
+        guarded(problem)
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        ValueError("of some library"),
+        TypeError("unsupported operand"),
+        RuntimeError("shapes do not match"),
+        KeyError("dim"),
+        ModuleNotFoundError("No module named 'wordwave.nowhere'", name="wordwave.nowhere"),
+    ],
+    ids=repr,
+)
+def test_a_bug_keeps_its_traceback(guarded, bug):
+    with pytest.raises(type(bug)):
+        guarded(bug)

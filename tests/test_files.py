@@ -111,5 +111,5 @@ def test_a_file_that_is_there_keeps_its_mode(tmp_path):
 def test_a_link_to_itself_is_one_line(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(OSError, match=r"'.*a' cannot be written: it is a link without an end"):
+    with pytest.raises(OSError, match=r"'.*a' cannot be written: it is a link to itself"):
         write_text(tmp_path / "a", "text")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.config_io import dump_yaml, from_dict, read_yaml, to_dict
+from wordwave.config_io import dump_yaml, from_dict, read_yaml, to_dict, with_settings
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
 from wordwave.training.config import TrainingConfig
@@ -40,7 +40,9 @@ def test_every_config_comes_back_as_it_was(tmp_path):
     config = ClassificationConfig(
         DataConfig(data="ä: [x] #1.csv", dev="yes", text="null", label="1e3"),
         TextConfig(vectors="~/a b.bin", max_vocabulary=10),
-        ModelConfig(widths=(2,), frequency_init="uniform", frequency_range=(0.5, 1)),
+        with_settings(
+            ModelConfig(), widths=(2,), frequency_init="uniform", frequency_range=(0.5, 1)
+        ),
         TrainingConfig(learning_rate=1e-5, penalty_start=1 / 3, row_sparse=False),
     )
     assert there_and_back(config, tmp_path / "a.yaml") == config

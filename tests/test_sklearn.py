@@ -5,7 +5,6 @@ import json
 import pickle
 import subprocess
 import sys
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -19,13 +18,13 @@ from sklearn.utils import estimator_checks as checks
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from wordwave.config_io import flatten, with_settings
 from wordwave.data.splits import Splits, cut_dev
 from wordwave.data.tables import Examples
 from wordwave.models.config import ModelConfig
 from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
-from wordwave.tasks.classification import prepare
+from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, TextConfig
-from wordwave.tasks.run import train
 from wordwave.training.config import TrainingConfig
 
 SMALL = {"dim": 8, "hidden_dim": 0, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
@@ -173,9 +172,9 @@ def test_pipelines_searches_and_folds():
 def test_parameters_are_all_settings_and_have_their_defaults():
     parameters = inspect.signature(WaveClassifier).parameters
     settings = {
-        OTHER_NAMES.get(field.name, field.name): field.default
+        OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
         for kind in (ModelConfig, TextConfig, TrainingConfig)
-        for field in fields(kind)
+        for name, value in flatten(kind()).items()
     }
     assert set(parameters) == {*settings, *OWN_PARAMETERS}
     assert {name: parameters[name].default for name in settings} == settings
@@ -305,13 +304,14 @@ def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
 
 def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     config = ClassificationConfig(
-        model=ModelConfig(dim=8, hidden_dim=8, damping=True), training=TrainingConfig(epochs=2)
+        model=with_settings(ModelConfig(), dim=8, hidden_dim=8, damping=True),
+        training=TrainingConfig(epochs=2),
     )
     examples = Examples(TEXTS, [f"praise {i}" for i in PRAISE])
-    prepared = prepare(config, Splits(*cut_dev(examples), None))
-    train(prepared, tmp_path)
+    job = ClassificationJob(config).prepare(Splits(*cut_dev(examples), None))
+    job.train(tmp_path)
     model = WaveClassifier.load(tmp_path)
-    assert model.predict(TEXTS).tolist() == prepared.classifier.predict(TEXTS)
+    assert model.predict(TEXTS).tolist() == job.text_model.predict(TEXTS)
     assert model.classes_.tolist() == ["praise 0", "praise 1"]
     assert model.damping and model.epochs == 2 and model.dev_share == 0.1
 
@@ -319,18 +319,21 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda told: [], "is not of an estimator"),
-        (lambda told: {}, "is not of an estimator: it has no 'parameters'"),
+        (lambda told: [], "does not describe an estimator"),
+        (lambda told: {}, "does not describe an estimator: it has no 'parameters'"),
         (lambda told: told | {"parameters": {"dim": 3}}, "parameters must be among"),
         (lambda told: told | {"label_type": "V8"}, "label_type must be"),
-        (lambda told: told | {"label_type": "nonsense"}, "is not of an estimator"),
+        (lambda told: told | {"label_type": "nonsense"}, "does not describe an estimator"),
         (lambda told: told | {"label_type": "U100000000"}, "label_type must be"),
         (lambda told: told | {"parameters": {"n_threads": "x"}}, "n_threads must be int or null"),
         (lambda told: told | {"classes": 3}, "classes must be a list"),
         (lambda told: told | {"classes": [0, 2]}, "must have the classes of vocab.json"),
         (lambda told: told | {"classes": [0.5, 1.5]}, "classes must be a list of int64"),
-        (lambda told: told | {"classes": ["a", "b"]}, "is not of an estimator"),
-        (lambda told: told | {"label_type": "int8", "classes": [0, 300]}, "is not of an estimator"),
+        (lambda told: told | {"classes": ["a", "b"]}, "does not describe an estimator"),
+        (
+            lambda told: told | {"label_type": "int8", "classes": [0, 300]},
+            "does not describe an estimator",
+        ),
     ],
 )
 def test_a_broken_folder_is_one_clear_error(fitted, tmp_path, change, message):

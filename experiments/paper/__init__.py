@@ -1,4 +1,4 @@
-"""The figures that the paper prints, as it prints them."""
+"""The numbers of the paper's tables, as printed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 SENTIMENT_WORDS = (28, 4)
-"""Words set in bold in Table 7, by hand, among the 50 of greatest and of smallest δ."""
+"""Words that Table 7 sets in bold, by hand, among the 50 of greatest and of smallest δ."""
 
 
 @cache
@@ -22,7 +22,7 @@ def accuracies(table: str) -> dict[tuple[str, str, str], float]:
 
 
 def accuracy(encoder: str, embedding: str, variant: str, dataset: str) -> float | None:
-    """What Table 2 says of a cell, `None` for what it has not."""
+    """The accuracy of a cell of Table 2; `None` for rows that it does not have."""
     if variant != "paper":
         return None
     return accuracies("table2").get((encoder, embedding, dataset.removesuffix("-sentences")))

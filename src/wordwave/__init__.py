@@ -1,6 +1,6 @@
 """wordwave: every word is a wave.
 
-The names below are imported on first use, so that `import wordwave` costs nothing.
+The names below are imported on first use, so that `import wordwave` is fast.
 """
 
 from __future__ import annotations
@@ -16,32 +16,52 @@ if TYPE_CHECKING:
     from wordwave.embedding import build_embedding as build_embedding
     from wordwave.embedding.pretrained import Vectors as Vectors
     from wordwave.embedding.pretrained import read_vectors as read_vectors
+    from wordwave.errors import WordwaveError as WordwaveError
+    from wordwave.positions import ALiBi as ALiBi
+    from wordwave.positions import RoPE as RoPE
     from wordwave.sklearn import WaveClassifier as WaveClassifier
     from wordwave.tasks.classifier import TextClassifier as TextClassifier
+    from wordwave.tasks.language_model import LanguageModel as LanguageModel
+    from wordwave.tasks.translator import Translator as Translator
+    from wordwave.training.optim import RowAdam as RowAdam
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "complex": "wordwave.complex",
+_MODULES = {
     "layers": "wordwave.layers",
     "EMBEDDINGS": "wordwave.embedding",
     "WaveEmbedding": "wordwave.embedding",
     "build_embedding": "wordwave.embedding",
     "Vectors": "wordwave.embedding.pretrained",
     "read_vectors": "wordwave.embedding.pretrained",
-    "WaveClassifier": "wordwave.sklearn",
+    "ALiBi": "wordwave.positions",
+    "RoPE": "wordwave.positions",
+    "RowAdam": "wordwave.training.optim",
     "TextClassifier": "wordwave.tasks.classifier",
+    "Translator": "wordwave.tasks.translator",
+    "LanguageModel": "wordwave.tasks.language_model",
+    "WaveClassifier": "wordwave.sklearn",
+    "WordwaveError": "wordwave.errors",
 }
 
-__all__ = [*_HOMES, "__version__"]
+__all__ = [*_MODULES, "__version__"]  # without `complex`, which would shadow the builtin
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "complex":
+        return importlib.import_module("wordwave.complex")
+    if name not in _MODULES:
         raise AttributeError(f"module 'wordwave' has no attribute {name!r}")
-    home = importlib.import_module(_HOMES[name])
-    return home if _HOMES[name] == f"wordwave.{name}" else getattr(home, name)
+    try:
+        module = importlib.import_module(_MODULES[name])
+    except ModuleNotFoundError as missing:
+        from wordwave.errors import missing_extra
+
+        if (line := missing_extra(missing)) is None:
+            raise
+        raise ModuleNotFoundError(f"wordwave.{name}: {line}", name=missing.name) from None
+    return module if _MODULES[name] == f"wordwave.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "complex"])

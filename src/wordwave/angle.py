@@ -1,4 +1,4 @@
-"""The angle a wave has reached at a position, exact at any position."""
+"""The angle ω·pos of a wave, exact at any position."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def sinusoidal(
 
 
 def angle(frequency: Tensor, position: Tensor) -> Tensor:
-    """ω·pos, brought into [−π, π] before it is rounded to the frequency's precision.
+    """ω·pos, reduced to [−π, π] before it is rounded to the frequency's precision.
 
     A float32 product loses the angle at large positions (at 1,000,000 its last bit is 0.06 rad),
-    and bfloat16 cannot even hold the position 257. So the whole turns are taken off in float64.
+    and bfloat16 cannot represent position 257. So full turns are subtracted in float64.
     """
     wide = torch.float32 if frequency.device.type == "mps" else torch.float64
     turn: Tensor | float = TURN

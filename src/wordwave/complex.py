@@ -1,8 +1,8 @@
 """Complex vectors as a layout: a vector of D complex numbers is 2·D real ones, `[real | imag]`.
 
-Every function works on the last dimension and is the only place that knows where the halves are.
+Every function works on the last dimension; no other module depends on where the two halves are.
 A tensor in this layout is an ordinary real tensor, so dropout, autocast, `torch.compile`, ONNX and
-safetensors need to know nothing of complex numbers.
+safetensors work without support for complex numbers.
 """
 
 from __future__ import annotations
@@ -53,8 +53,14 @@ def width(z: Tensor) -> int:
     return z.shape[-1] // 2
 
 
+def check_tensor(name: str, x: object) -> None:
+    """Raise a TypeError unless x is a tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+
+
 def check_real(name: str, x: Tensor) -> None:
-    """Refuse numbers that no layer computes with: whole ones, and torch's own complex ones."""
+    """Refuse integers, and torch's own complex dtypes."""
     if x.is_complex():
         raise WordwaveError(
             f"{name} must be of a real dtype in [real | imag] layout, got {x.dtype}; "
@@ -65,7 +71,7 @@ def check_real(name: str, x: Tensor) -> None:
 
 
 def parameter_dtype(dtype: torch.dtype | None) -> torch.dtype:
-    """What parameters are stored as, by default torch's default dtype."""
+    """The dtype of parameters, by default torch's default dtype."""
     if dtype is not None and not dtype.is_floating_point:
         raise WordwaveError(f"dtype must be a real floating-point one, got {dtype}")
     return dtype or torch.get_default_dtype()
@@ -88,7 +94,7 @@ def conj(z: Tensor) -> Tensor:
 
 
 def rotate(z: Tensor) -> Tensor:
-    """`i·z`, a turn by 90 degrees. Shape: (..., 2·D) -> (..., 2·D)"""
+    """`i·z`, a rotation by 90 degrees. Shape: (..., 2·D) -> (..., 2·D)"""
     x, y = split(z)
     return join(-y, x)
 
@@ -144,20 +150,15 @@ def magnitude(z: Tensor) -> Tensor:
 
     Shape: (..., 2·D) -> (..., D)
     """
-    x, y = split(z)
-    return hypot(x, y)
-
-
-def hypot(x: Tensor, y: Tensor) -> Tensor:
-    """sqrt(x² + y²) with gradient 0 at the origin. Shape: two (...) -> (...)"""
-    wide = torch.promote_types(x.dtype, torch.float32)  # squares leave the range of float16
-    square = x.to(wide).square() + y.to(wide).square()
+    wide = torch.promote_types(z.dtype, torch.float32)  # squares leave the range of float16
+    x, y = split(z.to(wide))
+    square = x.square() + y.square()
     zero = square == 0
-    return torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, square))).to(x.dtype)
+    return torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, square))).to(z.dtype)
 
 
 def concat(tensors: Sequence[Tensor]) -> Tensor:
-    """Vectors one after the other: all real parts, then all imaginary ones.
+    """Concatenate vectors: all real parts, then all imaginary ones.
 
     Shape: (..., 2·D₁), (..., 2·D₂), … -> (..., 2·(D₁ + D₂ + …))
     """
@@ -168,8 +169,8 @@ def concat(tensors: Sequence[Tensor]) -> Tensor:
 def block(a: Tensor, b: Tensor, n_stacked: int = 1) -> Tensor:
     """The real matrix `[[A, −B], [B, A]]` that multiplies a `[real | imag]` column by `A + i·B`.
 
-    With `n_stacked` matrices one below the other (the gates of an LSTM) each gets its own block;
-    trailing dimensions (a convolution's kernel) ride along.
+    Each of `n_stacked` matrices stacked in rows (the gates of an LSTM) becomes a block of its own;
+    trailing dimensions (a convolution's kernel) are kept.
 
     Shape: two (n·out, in, ...) -> (n·2·out, 2·in, ...)
     """
@@ -178,7 +179,7 @@ def block(a: Tensor, b: Tensor, n_stacked: int = 1) -> Tensor:
 
 
 def split_heads(z: Tensor, n_heads: int) -> Tensor:
-    """Cut the width into heads, each of them in `[real | imag]` layout.
+    """Split the width into heads, each in `[real | imag]` layout.
 
     Shape: (B, L, 2·H·d) -> (B, H, L, 2·d)
     """

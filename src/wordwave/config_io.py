@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from reprlib import repr as clipped
@@ -17,6 +18,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.files import read_text
+from wordwave.migrate import upgrade_config
 
 C = TypeVar("C")
 
@@ -39,8 +41,17 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def from_dict(kind: type[C], given: Any, *, where: str = "config") -> C:
-    """A config from dictionaries; an unknown key is an error that suggests the nearest one."""
+def from_dict(kind: type[C], given: Any, *, where: str = "config", default: C | None = None) -> C:
+    """A config from dictionaries; an unknown key is an error that suggests the nearest one.
+
+    A string in the place of a config that has a `kind` is its kind.
+
+    Args:
+        where: the place to name in an error.
+        default: has the values of all settings that are not given.
+    """
+    if isinstance(given, str) and _has_kind(kind):
+        given = {"kind": given}
     if not isinstance(given, dict):
         raise WordwaveError(f"{where} must hold names and values, got {clipped(given)}")
     known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
@@ -51,13 +62,75 @@ def from_dict(kind: type[C], given: Any, *, where: str = "config") -> C:
             hint = suggestion(name, known) or f"; known: {', '.join(known)}"
             raise WordwaveError(f"{where} has an unknown key {clipped(name)}{hint}")
         if is_dataclass(hints[name]):
-            value = from_dict(hints[name], value, where=f"{where}: {name}")
+            usual = getattr(default, name) if default is not None else _default(kind, name)
+            value = from_dict(hints[name], value, where=f"{where}: {name}", default=usual)
         values[name] = value = _typed(value, hints[name])
         conform(value, hints[name], where=f"{where}: {name}")
     try:
-        return kind(**values)
+        return kind(**values) if default is None else replace(default, **values)  # type: ignore[type-var]
     except (TypeError, ValueError) as problem:  # a field without a default is missing, or refused
         raise WordwaveError(f"{where}: {problem}") from problem
+
+
+def flatten(config: Any) -> dict[str, Any]:
+    """All settings of a config by the names of their flags, as `to_dict` spells their values.
+
+    Names of parts are left out; the `kind` of a part has the name of the part.
+    """
+    return flat(to_dict(config))
+
+
+def flat(plain: dict[str, Any]) -> dict[str, Any]:
+    """The same of settings that a file holds."""
+    found: dict[str, Any] = {}
+    for name, value in plain.items():
+        if isinstance(value, dict):
+            found |= {name if k == "kind" else k: v for k, v in flat(value).items()}
+        else:
+            found[name] = value
+    return found
+
+
+def with_settings(config: C, /, **settings: Any) -> C:
+    """A config with some settings changed, by the names of their flags."""
+    where = type(config).__name__
+    return from_dict(type(config), nested(type(config), settings), where=where, default=config)
+
+
+def nested(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by the names of their flags, as the parts of a config hold them."""
+    left = dict(settings)
+    found = _taken(kind, left)
+    for name in left:
+        raise WordwaveError(
+            f"{kind.__name__} has no setting {name!r}{suggestion(name, flatten(kind()))}"
+        )
+    return found
+
+
+def _taken(kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a config has, which are taken out of the given ones."""
+    hints, found = get_type_hints(kind), {}
+    for name in (f.name for f in fields(kind)):
+        if not is_dataclass(hints[name]):
+            if name in settings:
+                found[name] = settings.pop(name)
+            continue
+        if _has_kind(hints[name]) and name in settings:
+            settings["kind"] = settings.pop(name)
+        if part := _taken(hints[name], settings):
+            found[name] = part
+    return found
+
+
+def _has_kind(config: Any) -> bool:
+    return any(f.name == "kind" for f in fields(config))
+
+
+def _default(kind: Any, name: str) -> Any:
+    """What a field that holds another config is by default, `None` if it must be given."""
+    make = next(f.default_factory for f in fields(kind) if f.name == name)
+    return None if make is MISSING else make()
 
 
 def conform(value: Any, hint: Any, *, where: str) -> None:
@@ -170,6 +243,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return plain
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings in a YAML file of this or an earlier version."""
+    settings: dict[str, Any] = upgrade_config(read_yaml(path), f"'{path}'")
+    return settings
+
+
 @cache
 def _yaml_loader() -> Any:
     """PyYAML's safe loader, without what lets a small file become a large or a strange value."""
@@ -212,6 +291,8 @@ def parse_json(text: str) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise WordwaveError("it is nested too deeply to be read") from None
+    except ValueError as problem:
+        raise WordwaveError(str(problem)) from None
     if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()

@@ -1,23 +1,50 @@
-"""Names that were mistyped, and what they may have meant."""
+"""User mistakes: the exception, suggestions for misspelled names, and missing extras."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class WordwaveError(ValueError):
-    """A mistake of the user, told in one line; anything else that is raised is a bug."""
+    """A user mistake, described in one line. Any other exception is a bug."""
 
 
 def suggestion(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The end of a message: the known name that is nearest, or nothing."""
+    """The end of a message: the closest known name, or nothing."""
     near = get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> WordwaveError:
-    """To raise when a name is none of those that are known."""
+    """The error to raise for a name that is not one of those known."""
     known = list(known)
     hint = suggestion(name, known)
     return WordwaveError(f"{what} must be one of {', '.join(known)}, got {name!r}{hint}")
+
+
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "fasttext": "fasttext-numpy2"}
+"""Modules whose distribution has another name."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """One line that names the extra to install; `None` if the missing module is in no extra."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    if "pip install" in str(error):
+        return str(error)
+    module = (error.name or "").partition(".")[0]
+    distribution = _DISTRIBUTIONS.get(module, module).lower().replace("_", "-")
+    extras: dict[str, list[str]] = {}
+    try:
+        for line in requires("wordwave") or ():
+            if found := re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)", line):
+                extras.setdefault(found[2], []).append(found[1].lower().replace("_", "-"))
+    except PackageNotFoundError:
+        return None
+    holding = [extra for extra in extras if distribution in extras[extra]]
+    if not holding:
+        return None
+    smallest = min(holding, key=lambda extra: len(extras[extra]))
+    return f"the package {distribution!r} is not installed: pip install 'wordwave[{smallest}]'"

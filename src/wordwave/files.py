@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and read if they are regular and not too large."""
+"""Atomic writes, and reads of regular files of bounded size. Needs no torch."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from wordwave.errors import WordwaveError
 
 _UMASK = os.umask(0)
 os.umask(_UMASK)  # it can only be read by setting it, for all threads: once is enough
-# Writers made in Rust tell of a full disk in words alone.
+# Libraries written in Rust report system errors as text.
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Of a killed `write_whole`: its own file, and the one that safetensors writes before that.
+# Left by a killed `write_whole`: its temporary file, and the one that safetensors writes before.
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.new|\.tmp[A-Za-z0-9]{6}")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a new file, then put it in the place of `path` in one move.
+    """Let `write` fill a temporary file, then rename it to `path`.
 
-    A kill, a full disk or an error at any moment leaves the old file as it was. A link stays a
-    link; a device or a pipe, which has nothing to keep, is written at once.
+    A kill, a full disk or an error at any moment leaves the old file as it was. A symbolic link
+    stays one; a device or a pipe is written to directly.
     """
     is_device = path.exists() and not (path.is_file() or path.is_dir())
     named, path = path, path if is_device else _resolved(path)
-    new = path.with_name(f".{path.name}.{uuid4().hex}.new")  # of this writer alone
+    new = path.with_name(f".{path.name}.{uuid4().hex}.new")
     try:
         if is_device:
             write(path)
             return
-        check_place(path)
+        check_writable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write(new)
         with new.open("rb+") as file:
             os.fsync(file.fileno())
-        # Some writers make their files private; one that is there keeps its mode.
+        # Some libraries create private files; an existing file keeps its mode.
         new.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_UMASK)
         new.replace(path)
-    except BrokenPipeError:  # a pipe's reader has seen enough
+    except BrokenPipeError:
         raise
     except Exception as problem:
-        refused = _refused(problem, (new, path, *path.parents))
+        refused = _system_error(problem, (new, path, *path.parents))
         if refused is None:
             raise
         raise _unwritable(named, refused) from problem
@@ -56,42 +56,45 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text, whole."""
+    """Write UTF-8 text atomically."""
     write_whole(path, lambda new: new.write_text(text, encoding="utf-8", newline="\n"))
 
 
 def read_text(path: Path, *, most: int) -> str:
-    """The UTF-8 text of a file of at most so many bytes."""
+    """The UTF-8 text of a regular file of at most so many bytes."""
     check_regular(path)
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise WordwaveError(f"'{path}' has more than the {most:,} bytes that are read")
-    return content.decode("utf-8")
+        raise WordwaveError(f"'{path}' is larger than the limit of {most:,} bytes")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise WordwaveError(str(problem)) from None
 
 
 def check_regular(path: Path) -> None:
-    """Refuse a folder, and a pipe or device, which might never end."""
+    """Raise for a folder, a pipe or a device, which might never end."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise WordwaveError(f"'{path}' is not a regular file")
 
 
 def check_inside(folder: Path, names: Iterable[str]) -> None:
-    """Refuse links and pipes by which files of a folder would be written elsewhere."""
+    """Raise for links and pipes that would redirect the files of a folder elsewhere."""
     for name in names:
         path = folder / name
         if path.exists() and not path.is_dir():
             check_regular(path)
         if path.is_symlink() and folder.resolve() not in _resolved(path).parents:
             raise WordwaveError(
-                f"'{path}' is a link to another folder, where nothing is written: replace it by "
-                "what it leads to"
+                f"'{path}' is a link to another folder, which is not written to: replace the link "
+                "by its target"
             )
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Where a file is written piece by piece: an error names it and says what to do."""
+    """Around writes to an open file: an `OSError` names the file and the remedy."""
     try:
         yield
     except OSError as problem:
@@ -101,7 +104,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed writers left in a folder that nobody else writes to now."""
+    """Remove temporary files of killed writers; nobody else may be writing to the folder."""
     if folder.is_dir():
         for path in folder.iterdir():
             if _UNFINISHED.fullmatch(path.name):
@@ -110,11 +113,11 @@ def remove_unfinished(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, timeout: float = -1) -> Iterator[None]:
-    """Hold a lock file, which ends with its process, be it by a kill.
+    """Hold a lock file, which is released when its process ends, even by a kill.
 
     Args:
-        timeout: seconds to wait for another who holds it, −1 for as long as it takes; after them
-            `filelock.Timeout` is raised.
+        timeout: seconds to wait for another process before `filelock.Timeout` is raised; −1 to
+            wait for ever.
     """
     from filelock import FileLock
 
@@ -122,12 +125,12 @@ def locked(path: Path, *, timeout: float = -1) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(OSError):  # Windows keeps a file that is open
+            with suppress(OSError):  # Windows does not remove an open file
                 path.unlink()
 
 
-def check_place(path: Path) -> None:
-    """Refuse a path that cannot become a file."""
+def check_writable(path: Path) -> None:
+    """Raise if a file of this path cannot exist."""
     if path.is_dir():
         raise OSError("it is a folder")
     nearest = next(parent for parent in path.parents if parent.exists())
@@ -135,8 +138,8 @@ def check_place(path: Path) -> None:
         raise OSError(f"'{nearest}' is a file, not a folder")
 
 
-def _refused(problem: Exception, own: tuple[Path, ...]) -> OSError | None:
-    """What the system refused; `None` for a problem of another kind or with another file."""
+def _system_error(problem: Exception, own: tuple[Path, ...]) -> OSError | None:
+    """The error of the system; `None` for any other error or another file."""
     if isinstance(problem, OSError):
         is_other = problem.filename is not None and Path(problem.filename) not in own
         return None if is_other else problem
@@ -145,16 +148,15 @@ def _refused(problem: Exception, own: tuple[Path, ...]) -> OSError | None:
 
 
 def _unwritable(path: Path, problem: OSError) -> OSError:
-    what_to_do = ""
+    remedy = ""
     if problem.errno is not None:
         first = "free some disk space" if problem.errno in _FULL else "correct this"
-        what_to_do = f"; {first} and run the same command again"
-    reason = problem.strerror or problem
-    return OSError(f"'{path}' cannot be written: {reason}{what_to_do}")
+        remedy = f"; {first} and run the same command again"
+    return OSError(f"'{path}' cannot be written: {problem.strerror or problem}{remedy}")
 
 
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # a link that leads to itself
-        raise OSError(f"'{path}' cannot be written: it is a link without an end") from None
+    except (OSError, RuntimeError):  # a cycle of links
+        raise OSError(f"'{path}' cannot be written: it is a link to itself") from None

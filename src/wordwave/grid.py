@@ -1,7 +1,10 @@
-"""Results of runs: one JSON record a line, only ever appended to.
+"""A grid of cells (trainings, measurements), each run once and kept as one record.
 
-Many processes may write to one file: a record goes out in one write under a lock, so a kill leaves
-whole lines and at most one broken one at the end, which readers skip and the next run removes.
+The paper's tables, the order laboratory and `wordwave compare` are grids: each defines its cells,
+their keys and how one is run, and `Grid` does the rest. Records are lines of JSON in a file that is
+only ever appended to. Many processes may write to one file: a record goes out in one write under a
+lock, so a kill leaves whole lines and at most one broken one at the end, which is skipped by
+readers and removed by the next run.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -21,8 +25,7 @@ from typing import (
     Annotated,
     Any,
     BinaryIO,
-    Literal,
-    TypeAlias,
+    Generic,
     TypeVar,
     Union,
     get_args,
@@ -33,34 +36,48 @@ from typing import (
 
 from filelock import Timeout
 
-from wordwave.clusters import Dask, Ray
 from wordwave.errors import WordwaveError
 from wordwave.files import locked, naming, write_whole
-from wordwave.workers import Failure, Here, Workers
+from wordwave.migrate import upgrade_record
+from wordwave.workers import Backend, Failure, start_workers
+
+__all__ = [
+    "Backend", "Count", "FailedCellsError", "Grid", "Key", "Positive", "Record", "Share", "Store",
+    "check_grid", "fits", "key_of", "run_missing",
+]  # fmt: skip
 
 Record = dict[str, Any]
 Key = tuple[str, ...]
+CellT = TypeVar("CellT")
 
 Count = Annotated[int, lambda n: n >= 1]
 Positive = Annotated[float, lambda value: value > 0]
 Share = Annotated[float, lambda value: 0 <= value <= 1]
 
 
+def _any(record: Record) -> bool:
+    return True
+
+
 class Store:
-    """Records under a key: the named fields that say which run a record is of.
+    """A file of records, each identified by its key.
 
     Args:
-        is_record: whether a line that holds a JSON object is a record of this experiment. Any other
-            line is skipped: what it was meant to tell is not done.
+        key: the fields that identify a record.
+        is_record: whether a JSON object is a record of this experiment. Lines that hold anything
+            else are skipped, so their cells count as missing.
+        upgrade: a record of an earlier version with the names of this one.
     """
 
     def __init__(
         self,
         path: Path,
         key: Iterable[str],
-        is_record: Callable[[Record], bool] = lambda record: True,
+        is_record: Callable[[Record], bool] = _any,
+        *,
+        upgrade: Callable[[Record], Record] = upgrade_record,
     ) -> None:
-        self.path, self.key, self.is_record = path, tuple(key), is_record
+        self.path, self.key, self.is_record, self.upgrade = path, tuple(key), is_record, upgrade
 
     def append(self, record: Record) -> None:
         """Add a record, durably, unless one with the same key is there already."""
@@ -83,7 +100,7 @@ class Store:
         return {self.key_of(record) for record in self.records()}
 
     def skipped(self) -> str:
-        """What to say of the lines that are no records; "" if there are none."""
+        """A note on the lines that are not records, "" if there are none."""
         lines = [line for line in self._content().splitlines() if line.strip()]
         n = len(lines) - len(self.records())
         if not n:
@@ -92,7 +109,7 @@ class Store:
         return f"'{self.path}': {n} {what} of this experiment, skipped"
 
     def clean(self) -> None:
-        """Remove what killed processes left behind: broken lines, and claims."""
+        """Remove what killed processes left behind: broken lines and lock files."""
         if self.path.exists() and _whole_lines(content := self._content()) != content:
             with _alone_with(self.path) as file:
                 whole = _whole_lines(file.read())
@@ -103,9 +120,10 @@ class Store:
 
     @contextmanager
     def claimed(self, record: Mapping[str, Any]) -> Iterator[bool]:
-        """Whether the record with this key is ours to make, until this ends, be it by a kill.
+        """Whether this process may make the record with this key, for the length of the block.
 
-        It is not if it is there, or if another process that sees the file is making it.
+        It may not if the record is there, or if another process that shares the file is making it.
+        The claim is a lock file, which ends with its process.
         """
         name = sha256("\n".join(self.key_of(record)).encode()).hexdigest()[:16]
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,23 +138,29 @@ class Store:
             yield is_ours
 
     def key_of(self, record: Mapping[str, Any]) -> Key:
-        return tuple(json.dumps(record.get(name), sort_keys=True) for name in self.key)
+        return key_of(record, self.key)
 
     def _content(self) -> bytes:
         return self.path.read_bytes() if self.path.exists() else b""
 
     def _parse(self, content: bytes) -> list[Record]:
-        found = (_json(line) for line in content.split(b"\n"))
-        return [r for r in found if isinstance(r, dict) and self.is_record(r)]
+        objects = (_json(line) for line in content.split(b"\n"))
+        records = (self.upgrade(found) for found in objects if isinstance(found, dict))
+        return [record for record in records if self.is_record(record)]
+
+
+def key_of(record: Mapping[str, Any], fields: Iterable[str]) -> Key:
+    """The fields that identify a record, as JSON."""
+    return tuple(json.dumps(record.get(name), sort_keys=True) for name in fields)
 
 
 @contextmanager
 def _alone_with(path: Path) -> Iterator[BinaryIO]:
-    """A file to read and append to, while all other processes that want to wait."""
+    """A file to read and append to under an exclusive lock."""
     while True:
         with path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            # `clean` puts another file in its place, and this may be the one that was there.
+            # `clean` replaces the file, and this may be the one that it replaced.
             if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                 file.seek(0)
                 yield file
@@ -151,17 +175,17 @@ def _json(line: bytes) -> Any:
 
 
 def _whole_lines(content: bytes) -> bytes:
-    """Without the beginnings of records, which are what a kill leaves."""
+    """Without incomplete records, which are what a kill leaves."""
     lines = content.split(b"\n")
     return b"".join(x + b"\n" for x in lines if x and not (x[:1] == b"{" and _json(x) is None))
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that was read from JSON is of a type; all numbers must be finite.
+    """Whether a value that was read from JSON has a type; all numbers must be finite.
 
     Args:
-        hint: a `TypedDict` (which may have more fields), list, dict, union or plain type, or one
-            with a rule, such as `Annotated[int, lambda n: n >= 1]`.
+        hint: a `TypedDict` (other fields are allowed), list, dict, union or plain type, or one with
+            a rule, such as `Annotated[int, lambda n: n >= 1]`.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
@@ -191,126 +215,149 @@ def _fields(hint: Any) -> dict[str, Any]:
     return get_type_hints(hint, include_extras=True)
 
 
-Cell = TypeVar("Cell")
-Backend = Literal["local", "ray", "dask"]
-Runner: TypeAlias = (
-    Here[Cell, Record] | Workers[Cell, Record] | Ray[Cell, Record] | Dask[Cell, Record]
-)
-
-MOST_CELLS = 100_000
-"""Of one command: more would take longer to list than anybody waits."""
-MOST_JOBS = 1024
+MAX_CELLS = 100_000
+"""Of one command: more would take too long just to list."""
+MAX_JOBS = 1024
 
 _PAUSE = 0.5
-"""Seconds between two looks at what other processes have stored."""
+"""Seconds between two reads of what other processes have stored."""
 
 
-def run_missing(
-    cells: Sequence[Cell],
-    run: Callable[[Cell], Record],
-    store: Store,
-    *,
-    key: Callable[[Cell], dict[str, Any]],
-    n_jobs: int = 2,
-    backend: Backend = "local",
-    address: str | None = None,
-    claims: bool = True,
-    on_wait: Callable[[int], object] = lambda n: None,
-) -> Iterator[Record]:
-    """Run the cells that the store lacks, append each record as it comes, and yield it.
-
-    Whatever ends this loop early loses the cells in flight and nothing else. What another process
-    is at is left to it and waited for, so that all cells have their records at the end, whoever
-    made them. A cell that cannot be run, such as one that diverges or whose process is killed
-    twice, does not keep the others from it: `FailedCellsError` at the end tells of it.
+@dataclass(frozen=True)
+class Grid(Generic[CellT]):
+    """Cells and what it takes to run each of them once, in any number of sessions and processes.
 
     Args:
-        backend: who computes.
-        address: of a cluster that is running; by default one is started here, with n_jobs workers.
-        claims: leave what another process is at to it; without them, `run` must know how to share
-            its work.
-        on_wait: is told how many cells are left when all of them are other processes'.
+        store: has a record for each cell that was run.
+        cells: all cells; those that the store has a record of are not run again.
+        key: the fields of a cell's record that identify it.
+        run: runs a cell and returns its record. It is sent to worker processes.
+        unit: what messages call the cells.
+        exclusive: whether each cell is run by one process alone; `False` if the processes that run
+            a cell share its work.
     """
-    store.clean()
-    done = store.done()
-    missing = {k: cell for cell in cells if (k := store.key_of(key(cell))) not in done}
-    if not missing:
-        return
-    left, claimed, has_told = dict(missing), dict[Key, ExitStack](), False
-    failed: list[Failure] = []
-    runner = _runner(backend, run, n_jobs, address)
-    with _all_closed(claimed), runner:
-        while left or runner.n_running:
-            yield from _stored(left, store)
-            for k, cell in list(left.items()):
-                if not runner.has_room:
-                    break
-                claim = ExitStack()
-                if claims and not claim.enter_context(store.claimed(key(cell))):
-                    claim.close()
-                    continue
-                claimed[k] = claim
-                runner.submit(left.pop(k))
-            if not runner.n_running:
-                if left and not has_told:
-                    on_wait(len(left))
-                    has_told = True
-                time.sleep(_PAUSE if left else 0)
-            for cell, found in runner.wait(_PAUSE if left and runner.has_room else None):
-                if isinstance(found, Failure):
-                    failed.append(found)
-                else:
-                    store.append(found)
-                claimed.pop(store.key_of(key(cell))).close()
-                if not isinstance(found, Failure):
-                    yield found
-    if failed:
-        raise FailedCellsError(
-            f"{len(failed)} of {len(missing)} could not be run, the others are kept; the first, "
-            f"{failed[0].task}: {failed[0].why}"
-        )
+
+    store: Store
+    cells: Sequence[CellT]
+    key: Callable[[CellT], Record]
+    run: Callable[[CellT], Record]
+    unit: str = "cells"
+    exclusive: bool = True
+
+    def key_of(self, cell: CellT) -> Key:
+        """The key of a cell's record in the store."""
+        return self.store.key_of(self.key(cell))
+
+    def missing(self) -> dict[Key, CellT]:
+        """The cells that have no record, by the keys of their records."""
+        done = self.store.done()
+        return {key: cell for cell in self.cells if (key := self.key_of(cell)) not in done}
+
+    def records(self) -> list[Record]:
+        """The records of the cells, as far as there are any, in the order of the file."""
+        wanted = set(map(self.key_of, self.cells))
+        return [r for r in self.store.records() if self.store.key_of(r) in wanted]
+
+    def incomplete(self) -> str:
+        """A note on the number of cells that have no record, "" if all have one."""
+        n, n_missing = len(set(map(self.key_of, self.cells))), len(self.missing())
+        return f"Incomplete: {n - n_missing} of {n} {self.unit}." if n_missing else ""
+
+    def run_missing(
+        self,
+        n_jobs: int = 2,
+        *,
+        backend: Backend = "local",
+        address: str | None = None,
+        on_wait: Callable[[int], object] = lambda n: None,
+    ) -> Iterator[Record]:
+        """Run the cells that have no record, append each record as it comes, and yield it.
+
+        Whatever ends this loop early loses the cells that are running and nothing else. Cells that
+        another process is running are waited for, so all have their records at the end. A cell that
+        fails, such as one that diverges or whose process is killed twice, does not stop the others:
+        `FailedCellsError` is raised at the end.
+
+        Args:
+            n_jobs: cells at once, in a process each.
+            backend: what runs them.
+            address: of a running cluster; by default one with n_jobs workers is started here.
+            on_wait: is called with the number of cells left, once they are all run by others.
+        """
+        store = self.store
+        store.clean()
+        left = self.missing()
+        if not left:
+            return
+        n_missing, is_waiting = len(left), False
+        failures: list[Failure] = []
+        claims: dict[Key, ExitStack] = {}
+        with ExitStack() as at_exit, start_workers(self.run, n_jobs, backend, address) as workers:
+            at_exit.callback(_close_all, claims)
+            while left or workers.n_running:
+                for record in store.records():  # by other processes
+                    if left.pop(store.key_of(record), None) is not None:
+                        yield record
+                for key, cell in list(left.items()):
+                    if not workers.has_room:
+                        break
+                    claim = ExitStack()
+                    if self.exclusive and not claim.enter_context(store.claimed(self.key(cell))):
+                        claim.close()
+                        continue
+                    claims[key] = claim
+                    workers.submit(left.pop(key))
+                if left and not workers.n_running:
+                    if not is_waiting:
+                        on_wait(len(left))
+                        is_waiting = True
+                    time.sleep(_PAUSE)
+                for cell, result in workers.wait(_PAUSE if left and workers.has_room else None):
+                    if isinstance(result, Failure):
+                        failures.append(result)
+                    else:
+                        store.append(result)
+                    claims.pop(self.key_of(cell)).close()
+                    if not isinstance(result, Failure):
+                        yield result
+        if failures:
+            raise FailedCellsError(
+                f"{len(failures)} of {n_missing} could not be run, the others are kept; the first, "
+                f"{failures[0].task}: {failures[0].reason}"
+            )
+
+
+def _close_all(claims: Mapping[Key, ExitStack]) -> None:
+    for claim in claims.values():
+        claim.close()
 
 
 class FailedCellsError(WordwaveError):
     """Some cells could not be run; all others have their records."""
 
 
-def check_grid(n_cells_a_seed: int, seeds: int, n_jobs: int) -> None:
-    """Refuse a grid that nobody could wait for, before its cells are listed."""
+def run_missing(
+    cells: Sequence[CellT],
+    run: Callable[[CellT], Record],
+    store: Store,
+    *,
+    key: Callable[[CellT], Record],
+    claims: bool = True,
+    **options: Any,
+) -> Iterator[Record]:
+    """`Grid.run_missing` of a grid that is used only once."""
+    return Grid(store, cells, key, run, exclusive=claims).run_missing(**options)
+
+
+def check_grid(n_cells_per_seed: int, seeds: int, n_jobs: int) -> None:
+    """Refuse a grid that is too large to run, before its cells are listed."""
     for name, value in (("seeds", seeds), ("jobs", n_jobs)):
         if value < 1:
             raise WordwaveError(f"{name} must be at least 1, got {value}")
-    if n_jobs > MOST_JOBS:
-        raise WordwaveError(f"jobs must be at most {MOST_JOBS}, got {n_jobs}")
-    most = max(MOST_CELLS // max(n_cells_a_seed, 1), 1)
+    if n_jobs > MAX_JOBS:
+        raise WordwaveError(f"jobs must be at most {MAX_JOBS}, got {n_jobs}")
+    most = max(MAX_CELLS // max(n_cells_per_seed, 1), 1)
     if seeds > most:
         raise WordwaveError(
-            f"seeds must be at most {most:,} for {n_cells_a_seed:,} runs each, got {seeds:,}"
+            f"seeds must be at most {most:,} for {n_cells_per_seed:,} runs each, got {seeds:,}"
         )
-
-
-@contextmanager
-def _all_closed(claims: Mapping[Key, ExitStack]) -> Iterator[None]:
-    """Give up at the end what is still claimed."""
-    try:
-        yield
-    finally:
-        for claim in claims.values():
-            claim.close()
-
-
-def _stored(left: dict[Key, Cell], store: Store) -> Iterator[Record]:
-    """The records of cells that another process has made; they are left no more."""
-    for record in store.records():
-        if left.pop(store.key_of(record), None) is not None:
-            yield record
-
-
-def _runner(
-    backend: Backend, run: Callable[[Cell], Record], n: int, address: str | None
-) -> Runner[Cell]:
-    if backend == "ray":
-        return Ray(run, n, address)
-    if backend == "dask":
-        return Dask(run, n, address)
-    return Here(run) if n == 1 else Workers(run, n)

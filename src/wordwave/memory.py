@@ -1,4 +1,4 @@
-"""How much memory there is, and what is refused because it needs more. Needs no torch."""
+"""Available memory, and checks that refuse work which would need more."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CGROUPS = (
         "/sys/fs/cgroup/memory/memory.usage_in_bytes",
     ),
 )
-"""Limit and use of a container, of version 2 and 1."""
+"""Files with the limit and the use of a container, cgroup versions 2 and 1."""
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
-    """Refuse, before it is made, what does not fit: the numbers, and what makes them smaller."""
+    """Raise before an allocation that does not fit, with the sizes and a remedy."""
     there = available_memory()
     if there is not None and needed > there:
         raise WordwaveError(
@@ -33,7 +33,7 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process may still use: of the machine, its container and its own limit."""
+    """Bytes that this process can still allocate: by machine, container and process."""
     found = [size for size in (_of_machine(), _of_container(), _of_process()) if size is not None]
     return max(min(found), 0) if found else None
 
@@ -51,7 +51,7 @@ def _of_machine() -> int | None:
 def _of_container() -> int | None:
     for limit, used in _CGROUPS:
         with suppress(OSError, ValueError):  # "max" where there is no limit
-            # Files that the system keeps in memory count as used, and make room when asked.
+            # Cached files count as used but are evicted on demand.
             return int(Path(limit).read_text()) - int(Path(used).read_text()) + _cached(used)
     return None
 
@@ -66,7 +66,7 @@ def _cached(used: str) -> int:
 
 
 def _of_process() -> int | None:
-    """What `ulimit -v` leaves."""
+    """What `ulimit -v` leaves to this process."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -83,33 +83,33 @@ def _spelled(size: int) -> str:
 
 
 BYTES_PER_CONFUSION = 32
-"""A matrix of classes, the same as lists, and once more to be written."""
+"""Per cell of a confusion matrix: the array, the same as lists, and as JSON."""
 BYTES_PER_LOGIT = 16
-"""Of a batch: logits, their probabilities and gradients, in float32."""
+"""Per logit of a batch: logits, probabilities and gradients in float32."""
 
 
 def check_training_fits(
     build: Callable[[], nn.Module], remedy: str, *, row_sparse: bool, besides: int = 0
 ) -> None:
-    """Refuse a model that cannot be trained here, with what it would need.
+    """Raise if there is not enough memory to train a model.
 
     Args:
-        build: makes the model; called where tensors have shapes and no memory.
-        remedy: what makes it smaller.
+        build: makes the model; called on the meta device.
+        remedy: how to make it smaller.
         row_sparse: the tables of the embedding have no dense gradients.
-        besides: bytes that are needed besides the model.
+        besides: bytes needed besides the model.
     """
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = build()
     needed = besides
     for name, weight in model.named_parameters():
-        copies = 4  # itself, two moments of the optimizer and the best so far
+        copies = 4  # weights, best weights, two moments of the optimizer
         if not (row_sparse and name.startswith("embedding.")):
-            copies += 1  # its gradient
+            copies += 1  # gradient
         needed += copies * weight.numel() * weight.element_size()
     check_memory(needed, "training this model", remedy)
 
 
 def confusion_bytes(n_classes: int) -> int:
-    """Of the table of who is taken for whom."""
+    """Bytes of a confusion matrix."""
     return BYTES_PER_CONFUSION * n_classes**2

@@ -1,4 +1,8 @@
-"""Fonts for what users write: matplotlib's own has no Chinese, Japanese or Korean."""
+"""Figures of waves, attention, frequencies and explanations, and how figures are saved.
+
+Text of users is drawn with any installed font that has its characters: matplotlib's own font has no
+Chinese, Japanese or Korean.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +31,33 @@ if TYPE_CHECKING:
     from wordwave.tasks.language_model import LanguageModel
 
 
-OWN = "DejaVu Sans"
-MOST_SHOWN = 5
+DEFAULT_FONT = "DejaVu Sans"
+MAX_NAMED = 5
+"""Characters and scripts that a message names."""
+ENDINGS = (".png", ".svg")
+FORMATS = (*ENDINGS, ".pdf")
+COLOURS = ("#2a6fdb", "#e0662f", "#2f9e66", "#8e44ad", "#c0392b")
+BLUE, ORANGE, GREY, GREEN = "#2a6fdb", "#e0662f", "#9aa0a6", "#2f9e66"
+MAX_CHARACTERS = 64
+MAX_LABELS = 70
+MIN_CHANGE = 0.05
+"""The smallest change of a probability that gets full colour: rounding must not look like one."""
 
 
 def families_for(texts: Iterable[str]) -> list[str]:
-    """Fonts to draw texts with: matplotlib's own, then those for the characters that it lacks."""
-    return [OWN, *_found(_characters(texts))[0]]
+    """Fonts to draw texts with: the default one, then those with the characters that it lacks."""
+    return [DEFAULT_FONT, *_found(_characters(texts))[0]]
 
 
 def missing_glyphs(texts: Iterable[str]) -> str:
-    """What the user should know of characters that no font here has; "" if there are none."""
+    """A note on characters that no installed font has, "" if there are none."""
     missing = _found(_characters(texts))[1]
     if not missing:
         return ""
     scripts = sorted({unicodedata.name(c, "UNKNOWN").split()[0].rstrip("-") for c in missing})
-    shown = " ".join(sorted(missing)[:MOST_SHOWN]) + (" …" if len(missing) > MOST_SHOWN else "")
+    shown = " ".join(sorted(missing)[:MAX_NAMED]) + (" …" if len(missing) > MAX_NAMED else "")
     return (
-        f"boxes are drawn for {shown} ({', '.join(scripts[:MOST_SHOWN])}): no installed font has "
+        f"boxes are drawn for {shown} ({', '.join(scripts[:MAX_NAMED])}): no installed font has "
         "them; install one, such as Noto Sans CJK for Chinese, Japanese and Korean"
     )
 
@@ -58,9 +71,9 @@ def _found(characters: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]
     """The fewest fonts that have the characters, and the characters that none has."""
     from matplotlib import font_manager
 
-    missing = characters - _glyphs(font_manager.findfont(OWN))
+    missing = characters - _glyphs(font_manager.findfont(DEFAULT_FONT))
     families: list[str] = []
-    # Not fontManager's list, which is kept in a file and knows nothing of fonts installed since.
+    # Not the list of fontManager, which is cached in a file and lacks fonts installed since.
     paths = sorted(font_manager.findSystemFonts()) if missing else []
     while missing and paths:
         best = max(paths, key=lambda path: len(missing & _glyphs(path)))
@@ -83,40 +96,33 @@ def _glyphs(path: str) -> frozenset[str]:
         return frozenset()
 
 
-ENDINGS = (".png", ".svg")
-FORMATS = (*ENDINGS, ".pdf")
-COLOURS = ("#2a6fdb", "#e0662f", "#2f9e66", "#8e44ad", "#c0392b")
-
-
-def canvas(width: float, height: float) -> Any:
-    """An empty figure of so many inches."""
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure; width and height in inches."""
     from matplotlib.figure import Figure  # no pyplot: no window system, no global state
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def check_format(path: Path) -> None:
-    """Refuse a picture of another kind, before it is drawn."""
+    """Refuse a file of another format, before it is drawn."""
     if path.suffix.lower() not in FORMATS:
         raise WordwaveError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
 
 
 def tidy(axes: Axes, grid: Literal["y", "both"] = "y") -> None:
-    """Fewer lines, and those behind what is drawn."""
+    """Fewer spines, and a grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color="#e6e6e6", lw=0.6)
     axes.set_axisbelow(True)
 
 
-def saved(figure: Any, path: Path) -> list[Path]:
-    """Write a picture as PNG and as SVG."""
-    return [written(figure, path.with_name(path.name + ending)) for ending in ENDINGS]
+def save_png_and_svg(figure: Any, path: Path) -> list[Path]:
+    """Save a figure as PNG and as SVG."""
+    return [save_figure(figure, path.with_name(path.name + ending)) for ending in ENDINGS]
 
 
-def written(figure: Any, path: Path) -> Path:
-    """Write a picture; in SVG, text stays text, and the same picture gives the same file."""
-    import matplotlib as mpl
-
+def save_figure(figure: Any, path: Path) -> Path:
+    """Save a figure; an SVG keeps its text as text and is the same file for the same figure."""
     form = path.suffix.lower()[1:]
     undated = {"metadata": {"Date": None}} if form == "svg" else {}
     save = partial(figure.savefig, dpi=160, format=form, **undated)
@@ -135,13 +141,12 @@ def draw_waves(
 ) -> Path:
     """Fig. 1 of the paper for the first words of a vocabulary: each dimension is a wave.
 
-    Curves are the real parts over continuous positions; a dot is what the network sees when the
-    word stands at that place. Rows are words (ids 1, 2, …), with a note each if there are any;
-    colours are dimensions.
+    Curves are the real parts over continuous positions; dots are the values at the positions of
+    words. Rows are words (ids 1, 2, …), with a note each if there are any; colours are dimensions.
     """
     fine = torch.linspace(0, length, 40 * length + 1)
     with mpl.rc_context({"font.size": 10}):
-        figure = canvas(8, 1.1 + 1.65 * len(words))
+        figure = new_figure(8, 1.1 + 1.65 * len(words))
         rows = figure.subplots(len(words), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for j, (word, axes) in enumerate(zip(words, rows, strict=True), start=1):
             curves, dots = (_real_parts(embedding, j, at) for at in (fine, fine[::40]))
@@ -160,7 +165,7 @@ def draw_waves(
         rows[-1].set_xlabel("position in the sentence")
         rows[-1].set_xticks(range(0, length + 1, 4))
         figure.suptitle("A word is a wave: amplitude is meaning, phase is place", fontsize=12)
-        return written(figure, path)
+        return save_figure(figure, path)
 
 
 @torch.no_grad()
@@ -170,20 +175,22 @@ def _real_parts(embedding: WaveEmbedding, word: int, positions: torch.Tensor) ->
     return cx.real(embedding(ids, positions=positions))
 
 
-def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, path: Path) -> Path:
-    """The mean over all layers, large, and each layer beside it.
+def draw_attention(
+    source: Sequence[str], target: Sequence[str], weights: Tensor, path: Path
+) -> Path:
+    """Attention weights: the mean over all layers, and each layer beside it, smaller.
 
-    Shape: heard (layers, T, S)
+    Shape: weights (layers, T, S)
     """
     check_format(path)
-    maps = [("all layers", heard.mean(0))]
-    if len(heard) > 1:
-        maps += [(f"layer {i}", layer) for i, layer in enumerate(heard, start=1)]
+    maps = [("all layers", weights.mean(0))]
+    if len(weights) > 1:
+        maps += [(f"layer {i}", layer) for i, layer in enumerate(weights, start=1)]
     width = min(max(3.0, 0.32 * len(source) + 1.2), 14.0)
     height = min(max(2.2, 0.28 * len(target) + 1.2), 14.0)
     small = min(width, 2.6)
     with mpl.rc_context({"font.size": 9, "font.family": families_for([*source, *target])}):
-        figure = canvas(width + small * (len(maps) - 1), height)
+        figure = new_figure(width + small * (len(maps) - 1), height)
         axes = figure.subplots(
             1, len(maps), squeeze=False, width_ratios=[width] + [small] * (len(maps) - 1)
         )[0]
@@ -196,83 +203,68 @@ def draw_attention(source: Sequence[str], target: Sequence[str], heard: Tensor, 
                 axis.set_yticks([])
                 continue
             axis.set_xticks(
-                range(len(source)), [_short_label(s) for s in source], rotation=60, ha="right",
+                range(len(source)), [_label(s) for s in source], rotation=60, ha="right",
                 rotation_mode="anchor",
             )  # fmt: skip
-            axis.set_yticks(range(len(target)), [_short_label(t) for t in target])
-            axis.set_xlabel("read")
-            axis.set_ylabel("written")
+            axis.set_yticks(range(len(target)), [_label(t) for t in target])
+            axis.set_xlabel("source")
+            axis.set_ylabel("target")
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # `missing_glyphs` tells of it
-            return written(figure, path)
-
-
-def _short_label(text: str, most: int = 16) -> str:
-    """Short, and without control characters or a dollar sign, which would begin a formula."""
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text.strip())
-    return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
-
-
-MOST = 64
+            warnings.filterwarnings("ignore", message="Glyph")  # see `missing_glyphs`
+            return save_figure(figure, path)
 
 
 def draw_frequencies(writer: LanguageModel, path: Path) -> Path:
-    """How much each character cares where it stands: δ, the mean |ω|, and each ω beside the usual.
+    """Position sensitivity δ, the mean |ω|, of each character, and each ω against the median.
 
-    Characters are sorted by δ, of more than 64 those at both ends are shown. Colours tell how much
-    faster or slower a character's wave is than the median one of the same dimension.
+    Characters are sorted by δ; of more than 64, those at both ends are shown. Colours are how much
+    higher or lower a frequency is than the median over characters, in the same dimension.
     """
     check_format(path)
     embedding = writer.model.embedding
     if not isinstance(embedding, WaveEmbedding):
         raise WordwaveError(
             "only complex-order has frequencies to draw, "
-            f"got a model with embedding {writer.config.model.embedding!r}"
+            f"got a model with embedding {writer.config.model.embedding.kind!r}"
         )
     first = 1 if writer.alphabet.unit == "char" else 0  # the unknown character is never trained
     delta = embedding.sensitivity()[first:]
     frequency = embedding.frequency.full().detach()[first:].expand(len(delta), embedding.dim).abs()
     order = delta.argsort(descending=True, stable=True).tolist()
-    if len(order) > MOST:
-        order = order[: MOST // 2] + order[-MOST // 2 :]
+    if len(order) > MAX_CHARACTERS:
+        order = order[: MAX_CHARACTERS // 2] + order[-MAX_CHARACTERS // 2 :]
     names = [writer.alphabet.names[i + first] for i in order]
     usual = frequency.median(dim=0).values.clamp(min=1e-12)
     beside = (frequency[order] / usual - 1).mul(100).numpy()
     limit = min(max(float(abs(beside).max()), 1e-6), 100.0)
     with mpl.rc_context({"font.size": 9}):
-        figure = canvas(10, 1.6 + 0.19 * len(order))
+        figure = new_figure(10, 1.6 + 0.19 * len(order))
         dots, grid = figure.subplots(1, 2, sharey=True, width_ratios=[1, 2.4])
         dots.plot(delta[order].numpy(), range(len(order)), "o", color="#2a6fdb", ms=4)
         dots.set_yticks(range(len(order)), names, fontfamily=["monospace", *families_for(names)])
         dots.locator_params(axis="x", nbins=4)
         dots.grid(color="#e6e6e6", lw=0.6)
-        dots.set_xlabel("δ, mean |ω| (radians a place)")
+        dots.set_xlabel("δ, mean |ω| (radians per position)")
         dots.spines[["top", "right"]].set_visible(False)
         image = grid.imshow(
             beside, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest"
         )
-        grid.set_xlabel("dimension, from short waves to long ones")
+        grid.set_xlabel("dimension, from short to long waves")
         figure.colorbar(
-            image, ax=grid, label="% faster than the median character", extend="max", aspect=40
+            image, ax=grid, label="% above the median character", extend="max", aspect=40
         )
-        figure.suptitle("How much each character cares where it stands")
-        return written(figure, path)
-
-
-BLUE, ORANGE, GREY, GREEN = "#2a6fdb", "#e0662f", "#9aa0a6", "#2f9e66"
-MOST_LABELS = 70
-FAINTEST = 0.05
-"""The least change of a probability that gets full colour: rounding must not look like a result."""
+        figure.suptitle("Position sensitivity of each character")
+        return save_figure(figure, path)
 
 
 def draw_explanation(explanation: Explanation, path: Path) -> Path:
-    """Bars for the words above, a map of every move below; columns are places in the text."""
+    """Bars for the words, above a map of every move; columns are positions in the text."""
     check_format(path)
     n = len(explanation.words)
     width = min(max(7.5, 2.0 + 0.36 * n), 18.0)
     height = min(max(1.0, (0.34 if n <= 30 else 0.22) * n), 16.0)
     with mpl.rc_context({"font.size": 10, "font.family": families_for(written_in(explanation))}):
-        figure = canvas(width, height + 4.6)
+        figure = new_figure(width, height + 4.6)
         grid = figure.add_gridspec(3, 1, height_ratios=[2.2, height, 0.14])
         below = figure.add_subplot(grid[1])
         above = figure.add_subplot(grid[0], sharex=below)
@@ -283,18 +275,18 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
             frameon=False, fontsize=8,
         )  # fmt: skip
         title = f"Why “{explanation.label}”?  p = {explanation.probability:.3f}"
-        above.set_title(_safe(title), fontsize=12, pad=24)
+        above.set_title(_escape(title), fontsize=12, pad=24)
         image = _draw_moves(explanation, below)
-        label = _safe(f"change of P({explanation.label}) by the move")
+        label = _escape(f"change of P({explanation.label}) by the move")
         scale = figure.add_subplot(grid[2])
         figure.colorbar(image, cax=scale, label=label, orientation="horizontal")
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # `missing_glyphs` tells of it
-            return written(figure, path)
+            warnings.filterwarnings("ignore", message="Glyph")  # see `missing_glyphs`
+            return save_figure(figure, path)
 
 
 def written_in(explanation: Explanation) -> list[str]:
-    """The user's texts in the picture."""
+    """The texts of the user that the figure shows."""
     return [explanation.label, *(word.word for word in explanation.words)]
 
 
@@ -309,7 +301,7 @@ def _draw_words(explanation: Explanation, axes: Axes) -> list[Artist]:
         axes.bar([x + aside for x in places], values, 0.38, color=colour, label=label)
     axes.axhline(0, color="#666666", lw=0.8)
     low, high = axes.get_ylim()
-    axes.set_ylim(min(low, -0.1 * FAINTEST), max(high, FAINTEST))
+    axes.set_ylim(min(low, -0.1 * MIN_CHANGE), max(high, MIN_CHANGE))
     axes.set_ylabel("change of p")
     axes.spines[["top", "right"]].set_visible(False)
     handles = axes.get_legend_handles_labels()[0]
@@ -331,39 +323,41 @@ def _draw_moves(explanation: Explanation, axes: Axes) -> AxesImage:
     p, n = explanation.probability, len(explanation.words)
     change = [[q - p for q in _filled(row)] for row in explanation.after_move]
     strongest = max(abs(c) for row in change for c in row)
-    limit = 1.15 * max(strongest, FAINTEST)  # the ends of the scale are nearly black
+    limit = 1.15 * max(strongest, MIN_CHANGE)  # the ends of the scale are nearly black
     image = axes.imshow(
         change, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto",
         extent=(0.5, n + 0.5, n + 0.5, 0.5), interpolation="nearest",
     )  # fmt: skip
-    step = -(-n // MOST_LABELS)
+    step = -(-n // MAX_LABELS)
     shown = range(1, n + 1, step)
     size = 9 if n <= 30 else 7
-    words = [_short(explanation.words[i - 1].word) for i in shown]
+    words = [_label(explanation.words[i - 1].word) for i in shown]
     axes.set_xticks(shown, words, rotation=45, ha="right", rotation_mode="anchor", fontsize=size)
     axes.set_yticks(shown, words, fontsize=size)
-    if n <= MOST_LABELS:
+    if n <= MAX_LABELS:
         lines = [i + 0.5 for i in range(1, n)]
         axes.hlines(lines, 0.5, n + 0.5, color="white", lw=1.2)
         axes.vlines(lines, 0.5, n + 0.5, color="white", lw=1.2)
         axes.plot(range(1, n + 1), range(1, n + 1), ".", color=GREY, ms=3)
-    nearest = "" if explanation.all_moves else " (or the nearest place that was tried)"
-    axes.set_xlabel(f"moved to the place of{nearest}")
+    nearest = "" if explanation.all_moves else " (or the nearest position that was tried)"
+    axes.set_xlabel(f"moved to the position of{nearest}")
     axes.set_ylabel("word moved")
     axes.spines[:].set_visible(False)
     return image
 
 
 def _filled(row: list[float | None]) -> list[float]:
-    """Places that were not tried get what the nearest place of those that were has."""
+    """Positions that were not tried get the value of the nearest one that was."""
     tried = [(j, q) for j, q in enumerate(row) if q is not None]
     return [min(tried, key=lambda pair: abs(pair[0] - i))[1] for i in range(len(row))]
 
 
-def _short(word: str, most: int = 16) -> str:
-    return _safe(word if len(word) <= most else word[: most - 1] + "…")
+def _label(text: str, longest: int = 16) -> str:
+    """Text of a user as a short label, without control characters."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text.strip())
+    return _escape(text if len(text) <= longest else text[: longest - 1] + "…")
 
 
-def _safe(text: str) -> str:
-    """A dollar sign would begin a formula."""
+def _escape(text: str) -> str:
+    """A dollar sign would start a formula."""
     return text.replace("$", r"\$")

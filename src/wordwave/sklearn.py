@@ -1,4 +1,4 @@
-"""Texts, labels and parameters as people hand them to scikit-learn, checked."""
+"""`WaveClassifier`: the classifier as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from reprlib import repr as clipped
 from typing import Any, TypedDict, TypeVar
@@ -20,22 +19,21 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from wordwave import __version__
-from wordwave.config_io import conform, from_dict, read_json
+from wordwave.config_io import conform, flatten, from_dict, nested, read_json
 from wordwave.data.splits import DEV_SHARE, Splits, stratified_split
 from wordwave.data.tables import Examples
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.classification import prepare
+from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, DataConfig, TextConfig
 from wordwave.training.config import TrainingConfig
-from wordwave.training.loop import Training
-from wordwave.training.task import Epoch
+from wordwave.training.loop import Epoch
 
 
 def texts_in(X: Any) -> list[str]:
-    """The texts of a list, array or series, which must be nothing else."""
+    """The texts of a list, array or series, validated."""
     if isinstance(X, (str, bytes)):
         raise WordwaveError(f"X must be a list of texts, got the one text {clipped(X)}")
     array = np.asarray(X, dtype=object)
@@ -60,7 +58,7 @@ def texts_in(X: Any) -> list[str]:
 
 
 def classes_in(y: Any) -> tuple[np.ndarray[Any, Any], list[int]]:
-    """The different labels, sorted, and the number of each row's label among them."""
+    """The sorted distinct labels, and the index of each row's label."""
     if y is None:
         raise WordwaveError("WaveClassifier requires y to be passed, but the target y is None")
     _of_one_kind(y if isinstance(y, (list, tuple)) else [])
@@ -74,7 +72,7 @@ def classes_in(y: Any) -> tuple[np.ndarray[Any, Any], list[int]]:
 
 
 def _of_one_kind(labels: Any) -> None:
-    """Refuse what numpy would turn into strings: a missing label among names."""
+    """Raise for labels that numpy would convert to strings, such as a missing one among names."""
     strings = [isinstance(label, str) for label in labels]
     if any(strings) and not all(strings):
         i = strings.index(False)
@@ -82,12 +80,12 @@ def _of_one_kind(labels: Any) -> None:
 
 
 def name_of(label: Any) -> str:
-    """A label as the name of a class: numbers and truth values as JSON spells them."""
+    """A label as the name of a class: numbers and booleans as in JSON."""
     return label if isinstance(label, str) else json.dumps(label)
 
 
 def plain(value: Any) -> Any:
-    """A parameter as Python has it; a search may give numpy's numbers."""
+    """A parameter as a Python value; a grid search may pass numpy scalars."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     return os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -95,7 +93,7 @@ def plain(value: Any) -> Any:
 
 ESTIMATOR_FILE = "estimator.json"
 OWN_PARAMETERS = ("dev_share", "n_threads", "verbose")
-"""Those that are no setting of `wordwave train classify`."""
+"""Parameters that are not settings of `wordwave train classify`."""
 
 
 class _Parameters(TypedDict, total=False):
@@ -111,7 +109,7 @@ class _Saved(TypedDict):
 
 
 def write_estimator(folder: Path, own: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
-    """Keep an estimator's own parameters and its labels as they were given."""
+    """Save an estimator's own parameters, and its labels with their type."""
     kind = classes.dtype
     saved = {
         "version": __version__,
@@ -125,7 +123,7 @@ def write_estimator(folder: Path, own: dict[str, Any], classes: np.ndarray[Any, 
 def read_estimator(
     folder: Path, names: Sequence[str]
 ) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    """The parameters and labels that `write_estimator` kept; of a folder without, only the names.
+    """What `write_estimator` saved; without it, no parameters and the names of the classes.
 
     Args:
         folder: of a classifier.
@@ -137,7 +135,7 @@ def read_estimator(
     try:
         own, classes = _checked(read_json(file))
     except (ValueError, TypeError, OverflowError) as problem:
-        raise WordwaveError(f"'{file}' is not of an estimator: {problem}") from None
+        raise WordwaveError(f"'{file}' does not describe an estimator: {problem}") from None
     if sorted(map(name_of, classes.tolist())) != sorted(names):
         raise WordwaveError(
             f"'{file}' must have the classes of vocab.json beside it, "
@@ -161,48 +159,48 @@ def _checked(saved: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
 
 
 C = TypeVar("C")
-
+_EMBEDDING = ModelConfig().embedding
 OTHER_NAMES = {"score": "attention_score", "seed": "random_state"}
-"""Settings that are called otherwise here: an estimator's `score` is a method."""
+"""Settings with another name here: `score` is a method of estimators."""
 
 
 class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A text classifier whose words are waves, as a scikit-learn estimator.
 
-    `X` is a list, array or series of texts, `y` their labels: strings, integers or truth values.
-    Every setting of `wordwave train classify` is a parameter of the same name and default
-    (`wordwave train classify --help` explains them all). Below are the ones to know; the last three
-    are the estimator's own.
+    `X` is a list, array or series of texts, `y` their labels: strings, integers or booleans. Every
+    setting of `wordwave train classify` is a parameter of the same name and default, explained by
+    `wordwave train classify --help`. These are the main ones; the last three are the estimator's
+    own.
 
     Args:
         encoder: "fasttext", "cnn", "lstm" or "transformer".
         embedding: "complex-order", "complex-vanilla", "none", "pe" or "tpe"; with the transformer
             also "rope" or "alibi".
-        dim: width of the embedding; `vectors` set it.
-        max_length: longer texts are cut to so many words.
+        dim: width of the embedding; set by `vectors`.
+        max_length: longer texts are truncated to so many words.
         tokenizer: "plain", "kim" or "bpe".
         vectors: a file of pretrained vectors, or its name in the data home.
-        epochs: how often every text is seen at most.
-        patience: epochs without a better score on the held-out texts after which training stops;
-            0 for never.
-        attention_score: what the command line calls score.
-        random_state: a number, a `RandomState`, or `None`. Same number, same predictions.
-        dev_share: share of the training texts held out to choose the best epoch by; 0 for none,
-            and then the last epoch counts.
-        n_threads: threads while fitting and predicting, `None` for as many as torch has.
+        epochs: maximum number of epochs.
+        patience: epochs without a higher validation accuracy after which training stops; 0 for
+            never.
+        attention_score: the setting `score` of the command line.
+        random_state: an integer, a `RandomState`, or `None`. Equal integers give equal predictions.
+        dev_share: fraction of the training texts held out for validation, to select the best epoch;
+            0 for none, which keeps the last epoch.
+        n_threads: threads while fitting and predicting, `None` for torch's setting.
         verbose: print a line for each epoch.
 
     Attributes:
         classes_: the labels, sorted. Shape: (n_classes,)
         classifier_: the trained `TextClassifier`, which `push_to_hub` can share.
-        history_: loss and held-out accuracy of each epoch of `fit`.
+        history_: loss and validation scores of each epoch of `fit`.
     """
 
     def __init__(
         self,
         *,
         encoder: str = ModelConfig.encoder,
-        embedding: str = ModelConfig.embedding,
+        embedding: str = _EMBEDDING.kind,
         dim: int = ModelConfig.dim,
         hidden_dim: int = ModelConfig.hidden_dim,
         dropout: float = ModelConfig.dropout,
@@ -216,15 +214,16 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         feed_forward_dim: int = ModelConfig.feed_forward_dim,
         attention_score: str = ModelConfig.score,
         share: str = ModelConfig.share,
-        share_frequency: str | None = ModelConfig.share_frequency,
-        share_amplitude: str | None = ModelConfig.share_amplitude,
-        phase: bool = ModelConfig.phase,
-        damping: bool = ModelConfig.damping,
-        frequency_init: str = ModelConfig.frequency_init,
-        frequency_range: tuple[float, float] | None = ModelConfig.frequency_range,
-        freeze_frequency: bool = ModelConfig.freeze_frequency,
-        word_scale: float = ModelConfig.word_scale,
-        position_scale: float = ModelConfig.position_scale,
+        share_frequency: str | None = _EMBEDDING.share_frequency,
+        share_amplitude: str | None = _EMBEDDING.share_amplitude,
+        share_phase: str | None = _EMBEDDING.share_phase,
+        phase: bool = _EMBEDDING.phase,
+        damping: bool = _EMBEDDING.damping,
+        frequency_init: str = _EMBEDDING.frequency_init,
+        frequency_range: tuple[float, float] | None = _EMBEDDING.frequency_range,
+        freeze_frequency: bool = _EMBEDDING.freeze_frequency,
+        word_scale: float | None = _EMBEDDING.word_scale,
+        position_scale: float = _EMBEDDING.position_scale,
         max_length: int = ModelConfig.max_length,
         tokenizer: str = TextConfig.tokenizer,
         bpe_size: int = TextConfig.bpe_size,
@@ -259,14 +258,14 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_threads: int | None = 1,
         verbose: bool = False,
     ) -> None:
-        # As scikit-learn wants it: each parameter kept as it is, and looked at by `fit` only.
+        # As scikit-learn requires: parameters are stored unchanged and validated by `fit`.
         given = dict(locals())
         del given["self"]
         for name, value in given.items():
             setattr(self, name, value)
 
     def fit(self, X: Any, y: Any) -> WaveClassifier:
-        """Learn from texts and their labels. Shape: X (N,), y (N,)"""
+        """Train on texts and their labels. Shape: X (N,), y (N,)"""
         texts, (classes, numbers) = texts_in(X), classes_in(y)
         check_consistent_length(texts, numbers)
         if len(classes) < 2:
@@ -279,30 +278,29 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = self._parts(examples, config.training.seed)
         history = []
         with threads(self.n_threads), torch.random.fork_rng(devices=_devices()):
-            prepared = prepare(config, parts)
-            model = prepared.classifier.model
+            job = ClassificationJob(config).prepare(parts)
             if self.verbose:
-                print(*prepared.notes, sep="\n", flush=True)
-            for report in Training(model, prepared.task, config.training).run():
+                print(*job.notes, sep="\n", flush=True)
+            for report in job.training().run():
                 if isinstance(report, Epoch):
                     history.append({"epoch": report.epoch, "loss": report.loss, **report.scores})
                     if self.verbose:
                         print("  ".join(f"{k} {v:.4g}" for k, v in history[-1].items()), flush=True)
-        model.eval()
-        self.classifier_, self.classes_, self.history_ = prepared.classifier, classes, history
+        job.text_model.model.eval()
+        self.classifier_, self.classes_, self.history_ = job.text_model, classes, history
         return self
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """The likeliest label of each text. Shape: (N,) -> (N,)"""
+        """The most probable label of each text. Shape: (N,) -> (N,)"""
         logits = self._logits(X)
         return self.classes_[logits.argmax(-1).numpy()]
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
-        """How likely each label is, in the order of `classes_`. Shape: (N,) -> (N, n_classes)"""
+        """Probabilities, in the order of `classes_`. Shape: (N,) -> (N, n_classes)"""
         return self._logits(X).softmax(-1).numpy()
 
     def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
-        """Logits; with two classes, how far the second is above the first.
+        """Logits; with two classes, the second minus the first.
 
         Shape: (N,) -> (N, n_classes), or (N,) with two classes
         """
@@ -310,7 +308,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits).numpy()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder that `load` reads, and `wordwave predict` too."""
+        """Write a folder that `load` and `wordwave predict` read."""
         check_is_fitted(self, "classifier_")
         own = {name: plain(getattr(self, name)) for name in OWN_PARAMETERS}
         self.classifier_.save(Path(folder))
@@ -325,10 +323,10 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classifier = TextClassifier.load(Path(folder))
         own, classes = read_estimator(Path(folder), classifier.labels)
         config = classifier.config
-        settings = {
-            OTHER_NAMES.get(field.name, field.name): getattr(part, field.name)
+        settings: dict[str, Any] = {
+            OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
             for part in (config.model, config.text, config.training)
-            for field in fields(part)
+            for name, value in flatten(part).items()
         }
         estimator = cls(**settings, **own)
         estimator.classifier_, estimator.classes_ = classifier, classes
@@ -341,15 +339,14 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _config(self) -> ClassificationConfig:
-        """The settings that the parameters say, checked."""
+        """The settings given by the parameters, validated."""
         given = {name: plain(value) for name, value in self.get_params(deep=False).items()}
         if not isinstance(given["random_state"], int):
             given["random_state"] = int(check_random_state(self.random_state).randint(2**31))
 
         def part(kind: type[C]) -> C:
-            names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-            values = {name: given[OTHER_NAMES.get(name, name)] for name in names}
-            return from_dict(kind, values, where=type(self).__name__)
+            values = {name: given[OTHER_NAMES.get(name, name)] for name in flatten(kind())}
+            return from_dict(kind, nested(kind, values), where=type(self).__name__)
 
         data = DataConfig(data=IN_MEMORY)
         return ClassificationConfig(data, part(TextConfig), part(ModelConfig), part(TrainingConfig))
@@ -361,7 +358,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if share == 0:
             if self.patience:
                 raise WordwaveError(
-                    f"patience needs a dev_share above 0 to judge by, got patience {self.patience}"
+                    f"patience needs a dev_share above 0, got patience {self.patience}"
                 )
             return Splits(examples, None, None)
         rest, held = stratified_split(examples.labels, share, seed)
@@ -378,7 +375,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         texts = texts_in(X)
         with threads(self.n_threads):
             logits = self.classifier_.logits(texts)
-        # Numbers have another order than their names: 9 < 10, but "10" < "9".
+        # Numbers and their names are ordered differently: 9 < 10, but "10" < "9".
         column = {name: i for i, name in enumerate(self.classifier_.labels)}
         order = [column[name_of(label)] for label in self.classes_.tolist()]
         return logits[:, order].double()
@@ -386,7 +383,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @contextmanager
 def threads(n: int | None) -> Iterator[None]:
-    """Let torch use so many threads for a while."""
+    """Set the number of torch's threads temporarily."""
     if n is not None and (not isinstance(n, int) or n < 1):
         raise WordwaveError(f"n_threads must be at least 1 or None, got {n!r}")
     before = torch.get_num_threads()

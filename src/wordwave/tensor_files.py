@@ -1,7 +1,7 @@
-"""Tensors as safetensors files: written the same each time, read only if they are as expected.
+"""Tensors in safetensors files: reproducible bytes, and checks before anything is loaded.
 
-A file may come from a stranger. What its header says is compared with what is wanted before any
-tensor is read, and a tensor that holds no number is named.
+A file may come from a stranger: its header is compared with what is expected before any tensor is
+read, and a tensor with NaN or infinite values is refused.
 """
 
 from __future__ import annotations
@@ -29,36 +29,35 @@ _DTYPES = {
 }
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], **note: str) -> None:
-    """Write tensors, whole; the same ones give the same bytes.
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
+    """Write tensors atomically; equal ones give equal bytes.
 
     Args:
-        note: one name and text for the header. Of several, the library writes them in an order
-            that differs from time to time.
+        metadata: one name and value for the header. safetensors writes several in random order.
     """
-    assert len(note) == 1
+    assert len(metadata) == 1
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_whole(path, lambda new: save_file(whole, new, metadata=note))
+    write_whole(path, lambda new: save_file(whole, new, metadata=metadata))
 
 
 class TensorFile:
-    """A safetensors file whose header has been read. `ValueError` says what is wrong with it."""
+    """A safetensors file whose header has been read."""
 
     def __init__(self, path: Path) -> None:
         check_regular(path)
         self.path = path
-        self.note: dict[str, str] = {}
-        self.outlines: dict[str, Tensor] = {}
-        """Each tensor on the device `meta`: its dtype and shape without its numbers."""
+        self.metadata: dict[str, str] = {}
+        self.meta: dict[str, Tensor] = {}
+        """Each tensor on the meta device: dtype and shape without data."""
         try:
             with safe_open(path, framework="pt") as file:
-                self.note = file.metadata() or {}
+                self.metadata = file.metadata() or {}
                 for name in file.keys():  # noqa: SIM118
                     part = file.get_slice(name)
-                    kind = _DTYPES.get(part.get_dtype())
-                    if kind is None:
+                    dtype = _DTYPES.get(part.get_dtype())
+                    if dtype is None:
                         raise WordwaveError(f"{_named(name)} has the dtype {part.get_dtype()}")
-                    self.outlines[name] = torch.empty(part.get_shape(), dtype=kind, device="meta")
+                    self.meta[name] = torch.empty(part.get_shape(), dtype=dtype, device="meta")
         except (SafetensorError, RuntimeError, OverflowError, TypeError) as problem:
             raise WordwaveError(_first_line(problem)) from None
 
@@ -66,7 +65,7 @@ class TensorFile:
         """All tensors."""
         try:
             with safe_open(self.path, framework="pt") as file:
-                found = {name: file.get_tensor(name) for name in self.outlines}
+                found = {name: file.get_tensor(name) for name in self.meta}
         except (SafetensorError, RuntimeError) as problem:
             raise WordwaveError(_first_line(problem)) from None
         check_finite(found)
@@ -74,30 +73,28 @@ class TensorFile:
 
 
 def check_like(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """Refuse tensors that have not the names, shapes and dtypes of others."""
+    """Raise unless names, shapes and dtypes are equal."""
     for name in wanted.keys() - found.keys():
         raise WordwaveError(f"{_named(name)} is missing")
     for name in found.keys() - wanted.keys():
         raise WordwaveError(f"{_named(name)} is not expected")
     for name, tensor in wanted.items():
-        got = found[name]
-        if got.shape != tensor.shape:
-            raise WordwaveError(
-                f"size mismatch for {_named(name)}: expected {tuple(tensor.shape)}, "
-                f"got {tuple(got.shape)}"
-            )
-        if got.dtype != tensor.dtype:
-            raise WordwaveError(
-                f"dtype mismatch for {_named(name)}: expected {tensor.dtype}, got {got.dtype}"
-            )
+        for what, expected, got in (
+            ("size", tuple(tensor.shape), tuple(found[name].shape)),
+            ("dtype", tensor.dtype, found[name].dtype),
+        ):
+            if got != expected:
+                raise WordwaveError(
+                    f"{what} mismatch for {_named(name)}: expected {expected}, got {got}"
+                )
 
 
 def check_finite(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse tensors that hold NaN or an infinity."""
+    """Raise for NaN and infinite values."""
     for name, tensor in tensors.items():
-        # A sum that is finite is of finite numbers, and takes less time and no memory.
+        # A finite sum has finite terms, and takes less time and no memory.
         if tensor.is_floating_point() and not (tensor.sum().isfinite() or tensor.isfinite().all()):
-            raise WordwaveError(f"{_named(name)} holds NaN or an infinity")
+            raise WordwaveError(f"{_named(name)} has a NaN or infinite value")
 
 
 def _named(name: str) -> str:

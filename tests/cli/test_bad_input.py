@@ -53,10 +53,10 @@ def refused(cli, table, tmp_path):
         ("a.csv", "text,label\na,x\n,y\n", ["a.csv", "line 3", "must hold a text, got nothing"]),
         ("a.csv", "body,label\na,x\n", ["there is no column 'text', only 'body', 'label'"]),
         ("a.csv", "text,label\na,b,x\n", ["a.csv", "line 2", "2 cells", "got 3"]),
-        ("a.csv", "text,label\na,x\nb,y\n", ["a.csv", "two examples of some class"]),
+        ("a.csv", "text,label\na,x\nb,y\n", ["a.csv", "a class of two examples or more"]),
         ("a.csv", b"\x00\xff\x80garbage", ["a.csv", "not a text file"]),
         ("a.csv", b"text,label\n\xff\xfe,x\n", ["a.csv", "line 2 must be UTF-8"]),
-        ("a.csv.gz", b"\x00\xff\x80garbage", ["a.csv.gz", "is not a whole gzip file"]),
+        ("a.csv.gz", b"\x00\xff\x80garbage", ["a.csv.gz", "is not a complete gzip file"]),
         ("a.jsonl", b"\xff\x80garbage", ["a.jsonl", "line 1 must be UTF-8"]),
         ("a.jsonl", '{"text": "a", "label": NaN}', ["line 1", "must hold a label, got nan"]),
         ("a.jsonl", '{"text": null, "label": 1}', ["line 1", "must hold a text, got nothing"]),
@@ -84,7 +84,7 @@ def test_a_table_that_cannot_be_learnt_from_is_refused(refused, tmp_path, name, 
         ("--label lable", ["no column 'lable', only 'text', 'label'; did you mean 'label'?"]),
         ("--data trec --dev a.csv", ["--dev and --test go with files of your own"]),
         ("--data mr --fold 10", ["fold must be 0 … 9, got 10"]),
-        ("--data trec --fold 1", ["fold must be 0 … 0 (trec has an official test part), got 1"]),
+        ("--data trec --fold 1", ["fold must be 0 … 0 (trec has an official test set), got 1"]),
         ("--fold 1", ["--fold goes with data sets by name, not with", "odd.csv"]),
         ("--embedding rope", ["'rope' acts inside attention", "'transformer', got 'fasttext'"]),
         ("--vectors nowhere", ["vectors must be a file or a name in", "got 'nowhere'"]),
@@ -128,9 +128,9 @@ def test_a_flag_that_does_not_exist_or_fit_is_explained(cli, table, tmp_path, fl
     ("words", "said"),
     [
         ("trian classify", "there is no verb 'trian'; did you mean 'train'?"),
-        ("juggle", "there is no verb 'juggle'; wordwave --help lists them"),
-        ("train", "'train' goes on with a second word: train classify"),
-        ("data", "'data' goes on with a second word: data list, data prepare, data verify"),
+        ("juggle", "there is no verb 'juggle'; see wordwave --help"),
+        ("train", "'train' needs a second word: train classify"),
+        ("data", "'data' needs a second word: data list, data prepare, data verify"),
     ],
 )
 def test_a_verb_that_does_not_exist_is_refused(cli, words, said):
@@ -157,12 +157,12 @@ def test_a_text_of_a_million_characters_is_learnt_predicted_and_scored(cli, tmp_
     words = ("--data", data, "--dev", data, "--out", tmp_path / "run", *cli.quick)
     result = cli.call("train", "classify", *words)
     assert result.code == 0, result.err
-    assert f"2 of 23 texts of {data} were cut to 512 words (--max-length)" in result.out
+    assert f"2 of 23 texts of {data} were truncated to 512 words (--max-length)" in result.out
     told = cli.call("predict", tmp_path / "run", data)
     assert told.code == 0 and told.err == "2 of 23 texts were cut to 512 words\n"
     assert [json.loads(line)["text"] for line in told.out.splitlines()] == [r[0] for r in rows]
     shown = cli.call("evaluate", tmp_path / "run", "--data", data)
-    assert shown.code == 0 and "2 of 23 texts were cut to 512 words" in shown.out
+    assert shown.code == 0 and f"2 of 23 texts of {data} were truncated to 512 words" in shown.out
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_text_of_a_million_characters_is_learnt_predicted_and_scored(cli, tmp_
         ("model: 4", "model must hold names and values, got 4"),
         ("model:\n  embedding: rope", "model: embedding 'rope' acts inside attention"),
         ("training:\n  epochs: 0", "training: epochs must be at least 1, got 0"),
-        ("task: translate", "is a config of 'translate', wanted one of 'classify'"),
+        ("task: translate", "is a config of 'translate', expected one of 'classify'"),
         ("model: {dim: [", "is not a YAML file"),
         ("- model", "must hold names and values, got list"),
         ("", "must hold names and values, got NoneType"),
@@ -257,7 +257,7 @@ def told_of(path, **changes):
         ("model.safetensors", other_tensors, "does not hold this model"),
         ("model.safetensors", with_text("no tensors at all"), "does not hold this model"),
         ("model.safetensors", with_text(""), "does not hold this model"),
-        ("model.safetensors", os.remove, "holds no trained model yet: the command that"),
+        ("model.safetensors", os.remove, "holds no trained model yet: run the command"),
         ("config.yaml", replaced("dim: 16", "dim: 6"), "does not hold this model: size mismatch"),
         ("config.yaml", replaced("task: classify", "task: sing"), "a run of 'sing'"),
         ("config.yaml", replaced("dim: 16", "dimm: 16"), "did you mean 'dim'?"),
@@ -423,7 +423,9 @@ def test_a_broken_state_is_named_and_kept_and_without_it_the_training_starts_ane
     change(state)
     before = state.read_bytes()
     result = cli.call(*halfway.words, run)
-    cli.refusal(result, f"'{state}' is not a state of this training", "remove it to start anew")
+    cli.refusal(
+        result, f"'{state}' is not a checkpoint of this training", "remove it to start over"
+    )
     assert state.read_bytes() == before
     if change is halved:
         state.unlink()

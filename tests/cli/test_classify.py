@@ -43,7 +43,7 @@ def train(cli, data, out, *more):
 def test_training_says_what_it_found_what_it_wrote_and_what_to_do_next(trained):
     assert "25 words, 3 classes" in trained.said.out
     assert re.search(r"epoch +1 +loss \d", trained.said.out)
-    assert "dev accuracy 1.0000" in trained.said.out
+    assert "validation accuracy 1.0000" in trained.said.out
     assert f'Next: echo "a text" | wordwave predict {trained.folder}' in trained.said.out
     assert trained.said.err == ""
     written = {p.name for p in trained.folder.iterdir()}
@@ -203,7 +203,7 @@ def test_the_same_command_again_says_that_it_is_finished_and_changes_nothing(cli
     before = bytes_of(trained.folder)
     again = train(cli, trained.table, trained.folder)
     assert f"{trained.folder} is finished already" in again.out
-    assert "dev accuracy 1.0000" in again.out and bytes_of(trained.folder) == before
+    assert "validation accuracy 1.0000" in again.out and bytes_of(trained.folder) == before
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(cli, trained, tmp_path):

@@ -62,7 +62,7 @@ def test_list_shows_every_set_and_what_is_here(tmp_path):
 
 def test_data_is_listed_without_importing_torch(tmp_path):
     check = (
-        "import sys; from wordwave.cli.data import list_sets, verify_sets; list_sets(); "
+        "import sys; from wordwave.cli.data import list; list([], prog='wordwave data list'); "
         "import wordwave.data.prepare, wordwave.data.splits; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", check], capture_output=True).returncode == 0
@@ -77,8 +77,8 @@ def test_data_is_listed_without_importing_torch(tmp_path):
         ),
         (("prepare", "mr", "trek"), "did you mean 'trec'"),
         (("verify", "imdb"), "data set must be one of mr"),
-        (("verify",), "holds no set; run `wordwave data prepare NAME`"),
-        (("verify", "cr"), "1 of 1 files must be made again (cr.tsv.gz)"),
+        (("verify",), "holds no data set; run `wordwave data prepare NAME`"),
+        (("verify", "cr"), "1 of 1 files are missing or wrong (cr.tsv.gz)"),
         (("prepare", "cr"), "custrev.all: the connection to http://127.0.0.1:9/custrev.all failed"),
     ],
 )
@@ -115,4 +115,4 @@ def test_true_bytes_are_prepared_verified_and_left_alone(tmp_path, mirror):
     assert "trec.test.tsv.gz" in made.stdout and "Li and Roth (2002)" in made.stdout
     checked = wordwave_data("verify", home=home)
     assert checked.returncode == 0 and checked.stdout.count(": ok\n") == 3
-    assert "trec: all there" in wordwave_data("prepare", "trec", home=home).stdout
+    assert "trec: already prepared" in wordwave_data("prepare", "trec", home=home).stdout

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from wordwave.cli.explain import explain
+from wordwave.config_io import with_settings
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classifier import TextClassifier
@@ -27,7 +28,9 @@ def runs(tmp_path_factory):
     vocabulary = Vocabulary.build([["not", "good", "but", "bad"]])
     folders = {}
     for embedding in ("complex-order", "none"):
-        config = ModelConfig(embedding=embedding, dim=8, hidden_dim=8, max_length=60)
+        config = with_settings(
+            ModelConfig(), embedding=embedding, dim=8, hidden_dim=8, max_length=60
+        )
         model = Classifier(config, len(vocabulary), 2)
         encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=config.max_length)
         folders[embedding] = tmp_path_factory.mktemp(embedding)
@@ -98,7 +101,7 @@ def test_long_texts_say_what_was_left_out(runs, tmp_path, capsys):
     )
     said = " ".join(capsys.readouterr().out.split())
     assert "the model does not see the last 8 words" in said
-    assert "Moves to some places only" in said
+    assert "Moves to some positions only" in said
 
 
 @pytest.mark.parametrize(

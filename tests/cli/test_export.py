@@ -3,6 +3,7 @@
 import pytest
 
 from wordwave.cli.export import export
+from wordwave.config_io import with_settings
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classifier import TextClassifier
@@ -16,7 +17,7 @@ from wordwave.text.vocabulary import Vocabulary
 def folder(tmp_path):
     """A run of a small model."""
     vocabulary = Vocabulary.build([["not", "good", "but", "bad"]])
-    config = ModelConfig(embedding="none", dim=4, hidden_dim=4, max_length=10)
+    config = with_settings(ModelConfig(), embedding="none", dim=4, hidden_dim=4, max_length=10)
     model = Classifier(config, len(vocabulary), 2)
     encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=10)
     TextClassifier(model, encoder, ["pos", "neg"], ClassificationConfig(model=config)).save(
@@ -30,7 +31,7 @@ def test_a_run_becomes_a_file_that_was_checked(folder, capsys):
     pytest.importorskip("onnxruntime")
     export([str(folder)], prog="wordwave export")
     said = capsys.readouterr()
-    assert "Checked: 21 random sentences, largest difference of a probability" in said.out
+    assert "Checked: 21 random sentences, largest difference of probabilities" in said.out
     assert f"Written: {folder / 'model.onnx'}, {folder / 'model.onnx.json'}" in said.out
     assert said.err == "" and (folder / "model.onnx").stat().st_size > 500
 

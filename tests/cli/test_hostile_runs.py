@@ -10,18 +10,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from wordwave.data.corpora import load_text
-from wordwave.tasks import (
-    classification as classify,
-)
-from wordwave.tasks import (
-    language_modelling as language_model,
-)
-from wordwave.tasks import (
-    translation as translate,
-)
-from wordwave.tasks.classification import load_examples
-from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import (
     ClassificationConfig,
     DataConfig,
@@ -29,13 +17,10 @@ from wordwave.tasks.config import (
     LanguageModelDataConfig,
     ParallelDataConfig,
     TranslationConfig,
-    load_pairs,
 )
-from wordwave.tasks.language_model import LanguageModel
-from wordwave.tasks.made_here import is_made_here
-from wordwave.tasks.run import read_config, train
-from wordwave.tasks.translator import Translator
-from wordwave.training.task import Epoch, Step
+from wordwave.tasks.run import job_class
+from wordwave.tasks.run_folder import is_signed
+from wordwave.training.loop import Epoch, Step
 
 WORDS = ("ab", "cd", "ef", "gh")
 QUICK = {
@@ -45,8 +30,6 @@ QUICK = {
     "lm": "--dim 4 --n-heads 2 --n-layers 1 --feed-forward-dim 4 --segment-length 16 "
     "--memory-length 16 --eval-memory-length 16 --batch-size 4 --max-steps 6 --eval-every 2",
 }
-MODULES = {"classify": classify, "translate": translate, "lm": language_model}
-TRAINED = {"classify": TextClassifier, "translate": Translator, "lm": LanguageModel}
 VERBS = {
     "classify": ("predict", "evaluate", "explain", "export"),
     "translate": ("translate", "evaluate"),
@@ -58,9 +41,8 @@ DEEP = '{"a": ' * 100_000 + "1" + "}" * 100_000
 
 def prepared(task, folder):
     """The training whose config is in a run folder, before its first step."""
-    config = read_config(folder, task, type(TRAINED[task].load(folder).config))
-    load = {"classify": load_examples, "translate": load_pairs, "lm": lambda d: load_text(d.data)}
-    return MODULES[task].prepare(config, load[task](config.data))
+    job = job_class(task).from_run(folder)
+    return job.prepare(job.load_data())
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +74,7 @@ def runs(cli, tmp_path_factory):
                 raise BrokenPipeError
 
         with pytest.raises(KeyboardInterrupt):
-            train(prepared(task, whole), half, save_every=0, watch=stop)
+            prepared(task, whole).train(half, save_every=0, watch=stop)
         found[task] = SimpleNamespace(whole=whole, half=half)
     return found
 
@@ -212,8 +194,8 @@ WEIGHTS = [
     (a_folder, "is not a regular file"),
     (a_pipe, "is not a regular file"),
     (endless, "is not a regular file"),
-    (filled(torch.nan), "holds NaN or an infinity"),
-    (filled(-torch.inf), "holds NaN or an infinity"),
+    (filled(torch.nan), "has a NaN or infinite value"),
+    (filled(-torch.inf), "has a NaN or infinite value"),
     (like(lambda t: t[:0]), "size mismatch for the tensor"),
     (like(lambda t: t.unsqueeze(0)), "size mismatch for the tensor"),
     (like(lambda t: t.half()), "dtype mismatch for the tensor"),
@@ -225,7 +207,7 @@ CONFIG = [
     (text(BOMB), "anchors and aliases"),
     (text("task: &a [classify, lm]\n"), "anchors and aliases"),
     (text("x: [" + "a, " * 20_000 + "]"), "more than 10,000 values"),
-    (text("x: " + "y" * 200_000), "more than the 100,000 bytes"),
+    (text("x: " + "y" * 200_000), "larger than the limit of 100,000 bytes"),
     (text("x: " + "y" * 5_000), "more than 4,096 characters"),
     (text("x: " + "[" * 90 + "]" * 90), "nested too deeply"),
     (text("task: [classify]\n"), "task must be str, got ['classify']"),
@@ -256,15 +238,15 @@ def test_a_run_that_does_not_hold_what_it_should_is_refused(cli, broken, task, f
         cli.refusal(cli.call(verb, run, stdin=b"yes no\n"), str(run), said)
     assert not (run / "model.onnx").exists()
     with pytest.raises(ValueError, match=str(run)):
-        TRAINED[task].load(run)
+        job_class(task).from_run(run)
 
 
 @pytest.mark.parametrize(
     ("task", "verbs", "said"),
     [
-        ("classify", ("predict", "evaluate", "explain"), "no finite scores"),
+        ("classify", ("predict", "evaluate", "explain"), "logits are not finite"),
         ("translate", ("translate", "evaluate"), "must give each word a probability"),
-        ("lm", ("generate", "evaluate"), "no finite scores"),
+        ("lm", ("generate", "evaluate"), "logits are not finite"),
     ],
 )
 def test_weights_too_large_to_compute_with_give_no_answer(cli, broken, task, verbs, said):
@@ -337,10 +319,10 @@ STATES = [
     (like(lambda t: t.double(), "optimizer."), "dtype mismatch for the tensor 'optimizer."),
     (like(lambda t: t.t() if t.dim() == 2 else t[:0], "model."), "size mismatch for the tensor"),
     (like(lambda t: t[:0], "best."), "size mismatch for the tensor 'best."),
-    (filled(torch.nan, "model."), "holds NaN or an infinity"),
+    (filled(torch.nan, "model."), "has a NaN or infinite value"),
     (filled(torch.inf, "best."), "the tensor 'best."),
     (filled(torch.nan, "optimizer."), "the tensor 'optimizer."),
-    (tensors(lambda f: {k: -1 - v if "sq" in k else v for k, v in f.items()}), "a number below 0"),
+    (tensors(lambda f: {k: -1 - v if "sq" in k else v for k, v in f.items()}), "a negative value"),
     (tensors(lambda f: {k: v for k, v in f.items() if k != first(f, "best.")}), "is missing"),
     (tensors(lambda f: {k: v for k, v in f.items() if k != first(f, "optim")}), "is missing"),
     (tensors(lambda f: {k: v for k, v in f.items() if k[:5] != "model"}), "is missing"),
@@ -376,7 +358,9 @@ def test_a_state_is_refused_as_a_whole(cli, broken, task, damage, said):
     damage(state)
     before = contents(run)
     result = resume(cli, task, run)
-    cli.refusal(result, f"'{state}' is not a state of this training", said, "remove it to start")
+    cli.refusal(
+        result, f"'{state}' is not a checkpoint of this training", said, "remove it to start"
+    )
     assert contents(run) == before
 
 
@@ -385,7 +369,7 @@ def test_a_state_is_refused_as_a_whole(cli, broken, task, damage, said):
     [
         ("lm", like(lambda t: t[:, :1], "task.states"), "size mismatch for the tensor 'states'"),
         ("lm", like(lambda t: t[..., :1], "task.states"), "size mismatch for the tensor 'states'"),
-        ("lm", like(lambda t: t.long(), "task.states"), "states must be of real numbers"),
+        ("lm", like(lambda t: t.long(), "task.states"), "states must be floating-point"),
         ("lm", like(lambda t: t[0], "task.next"), "size mismatch for the tensor"),
         ("lm", like(lambda t: t.int(), "task.next"), "dtype mismatch for the tensor 'next'"),
         ("lm", tensors(lambda f: {k: v for k, v in f.items() if k != "task.next"}), "mis"),
@@ -397,7 +381,7 @@ def test_a_state_is_refused_as_a_whole(cli, broken, task, damage, said):
 def test_what_a_task_remembers_is_checked_too(cli, broken, task, damage, said):
     run = broken(task, "half")
     damage(run / "state" / "state.safetensors")
-    cli.refusal(resume(cli, task, run), "is not a state of this training", said)
+    cli.refusal(resume(cli, task, run), "is not a checkpoint of this training", said)
 
 
 @pytest.mark.parametrize("task", QUICK)
@@ -502,8 +486,8 @@ def test_evaluate_follows_the_config_of_runs_made_here_and_of_others_if_asked(cl
     run = broken(task)  # wherever it is moved to
     mine = cli.call("evaluate", run)
     assert mine.code == 0, mine.err
-    names = read_config(run, task, type(TRAINED[task].load(run).config)).data.files
-    assert mine.out.startswith(f"XLState {', '.join(names)}, which '{run / 'config.yaml'}' names.")
+    names = job_class(task).from_run(run).config.data.files
+    assert mine.out.startswith(f"Reading {', '.join(names)}, named in '{run / 'config.yaml'}'.")
     (run / "made-here").write_text("0" * 64)
     cli.refusal(cli.call("evaluate", run), "was not trained here", names[0], "--trust-data")
     (run / "made-here").unlink()
@@ -532,7 +516,7 @@ def test_a_training_needs_no_place_for_a_key(cli, runs, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     whole = runs["classify"].whole
     said = cli.call("train", "classify", "--config", whole / "config.yaml", "--out", tmp_path / "b")
-    assert said.code == 0 and not is_made_here(tmp_path / "b", ["x"])
+    assert said.code == 0 and not is_signed(tmp_path / "b", ["x"])
 
 
 def test_data_sets_by_name_are_no_files():
@@ -557,7 +541,7 @@ def test_files_removed_during_a_training_are_there_at_its_end(runs, task, tmp_pa
                 if path.is_file() and path.name != ".training.lock":
                     path.unlink()
 
-    train(prepared(task, whole), run, watch=remove)
+    prepared(task, whole).train(run, watch=remove)
     assert {p.name for p in run.iterdir()} == {p.name for p in whole.iterdir()}
     for name in words & {p.name for p in whole.iterdir()}:
         assert (run / name).read_bytes() == (whole / name).read_bytes()
@@ -565,19 +549,19 @@ def test_files_removed_during_a_training_are_there_at_its_end(runs, task, tmp_pa
         [json.loads(line)["step"] for line in (f / "metrics.jsonl").open()] for f in (run, whole)
     ]
     assert steps[0] == steps[1]
-    TRAINED[task].load(run)
+    job_class(task).from_run(run)
 
 
 @pytest.mark.parametrize("task", QUICK)
 def test_the_same_training_gives_the_same_bytes(runs, task, tmp_path):
     whole = runs[task].whole
     for i in range(4):
-        trained = TRAINED[task].load(whole)
+        trained = job_class(task).from_run(whole).text_model
         trained.save(tmp_path / str(i))
         assert (tmp_path / str(i) / "model.safetensors").read_bytes() == (
             whole / "model.safetensors"
         ).read_bytes()
-    train(prepared(task, whole), tmp_path / "again")
+    prepared(task, whole).train(tmp_path / "again")
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (
         whole / "model.safetensors"
     ).read_bytes()

@@ -5,13 +5,12 @@ import json
 import pytest
 import torch
 
-from wordwave.cli.console import Console
-from wordwave.cli.evaluate import evaluate_lm
-from wordwave.cli.train import _show_lm as show_result
-from wordwave.models.classifier import count_parameters
+from wordwave.cli.evaluate import evaluate
 from wordwave.models.transformer_xl import TransformerXL
+from wordwave.models.utils import count_parameters
 from wordwave.recipes import FOLDER, read_recipe
 from wordwave.tasks.config import LanguageModelConfig
+from wordwave.tasks.language_modelling import LanguageModelJob
 
 TINY = ("--dim", "8", "--n-heads", "2", "--n-layers", "2", "--feed-forward-dim", "16")
 TINY += ("--segment-length", "16", "--memory-length", "16", "--eval-memory-length", "20")
@@ -65,7 +64,7 @@ def test_it_writes_from_a_prompt_a_pipe_or_nothing(cli, run):
 def test_a_character_never_seen_is_told_of_and_read_as_unknown(cli, run):
     said = cli.call("generate", run, "--prompt", "ein ☂", "--length", "5")
     assert said.code == 0 and said.out.startswith("ein ☂")
-    assert said.err.strip() == "read as unknown, for training never saw them: '☂'"
+    assert said.err.strip() == "unknown characters, not in the training set: '☂'"
 
 
 def test_it_scores_any_file_and_draws_its_frequencies(run, tmp_path, capsys):
@@ -73,12 +72,12 @@ def test_it_scores_any_file_and_draws_its_frequencies(run, tmp_path, capsys):
     other.write_text("ein Schaf ☂ " * 9, encoding="utf-8")
     picture, figures = tmp_path / "waves.png", tmp_path / "figures.json"
     words = [str(run), "--data", str(other), "--picture", str(picture), "--json", str(figures)]
-    evaluate_lm(words, "wordwave evaluate")
+    evaluate(words, "wordwave evaluate")
     told = json.loads(figures.read_text())
     assert told["characters"] == 107 and told["unknown"] == 9
     assert f"{told['bpc']:.4f} bits per character" in capsys.readouterr().out
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    evaluate_lm([str(run)], "wordwave evaluate")
+    evaluate([str(run)], "wordwave evaluate")
     result = json.loads((run / "result.json").read_text())
     assert f"{result['test_bpc']:.4f}" in capsys.readouterr().out
 
@@ -116,7 +115,9 @@ def test_bad_settings_are_one_line(cli, tmp_path, words, said):
 
 def test_bad_runs_and_choices_are_one_line(cli, run, trained, tmp_path):
     cli.refusal(cli.call("generate", tmp_path), "is not a run folder")
-    cli.refusal(cli.call("generate", trained.folder), "is a run of 'classify', wanted one of 'lm'")
+    cli.refusal(
+        cli.call("generate", trained.folder), "is a run of 'classify', expected one of 'lm'"
+    )
     cli.refusal(cli.call("generate", run, "--temperature", "-1"), "temperature must be at least 0")
     cli.refusal(cli.call("generate", run, "--length", "-1"), "length must be at least 0, got -1")
     endless = cli.call("generate", run, "--length", "1000000000")
@@ -134,11 +135,10 @@ def test_every_recipe_is_a_config_of_the_size_it_says(name):
 
 
 @pytest.mark.parametrize("parts", [("valid", "test"), ("valid",)])
-def test_a_finished_run_tells_what_it_was_scored_on(parts, tmp_path, capsys):
+def test_a_finished_run_tells_what_it_was_scored_on(parts):
     figures = {"best_step": 3, "parameters": 7, "characters_per_second": 9.0}
     figures |= {f"{part}_bpc": 1.5 for part in parts}
     figures |= {f"{part}_characters": 1000 for part in parts}
-    show_result(figures, tmp_path, Console())
-    told = capsys.readouterr().out
+    told = "\n".join(LanguageModelJob(LanguageModelConfig()).summary(figures))
     assert ("test 1.5000 bits" in told) == ("test" in parts)
     assert told.startswith("valid 1.5000") and "1,000 characters; weights of step 3" in told

@@ -29,7 +29,7 @@ def table(tmp_path):
 
 
 def words(table, out, *more):
-    small = ("--dim", "4", "--epochs", "3", "--trials", "3", "--pool", "wide")
+    small = ("--dim", "4", "--epochs", "3", "--trials", "3", "--space", "wide")
     return [*map(str, ("--data", table, "--out", out, *small, *more))]
 
 
@@ -95,7 +95,7 @@ def test_a_stop_ends_the_workers_keeps_trials_and_says_how_to_go_on(table, tmp_p
     _, told = running.communicate(timeout=60)
     assert running.returncode == 130
     assert told.startswith("wordwave: stopped with ") and told.count("\n") == 1
-    assert told.endswith(f" of 1000 trials in '{out}'; the same command goes on\n")
+    assert told.endswith(f" of 1000 trials in '{out}'; run the same command again to resume\n")
     n = int(told.split()[3])
     assert n >= 3 and (out / "trials.csv").read_text().count("\n") == 1 + n
     assert (out / "best.yaml").exists()
@@ -206,3 +206,17 @@ def test_without_optuna_the_extra_is_named(table, tmp_path, monkeypatch):
 def test_help_needs_neither_torch_nor_optuna():
     check = "import sys, wordwave.cli.search; sys.exit(bool({'torch', 'optuna'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("compare", "--seeds", 10**9), "seeds must be at most"),
+        (("compare", "--jobs", 10**9), "jobs must be at most 1024"),
+        (("search", "--trials", 10**9), "trials must be at most 100000"),
+        (("search", "--jobs", 10**9), "jobs must be at most 1024"),
+    ],
+)
+def test_what_can_never_be_run_is_refused_with_its_limit(cli, arguments, said, tmp_path):
+    cli.refusal(cli.call(*arguments, "--out", tmp_path / "out"), said)
+    assert not (tmp_path / "out").exists()

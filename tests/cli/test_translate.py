@@ -47,7 +47,7 @@ def run(cli, files, tmp_path_factory):
 
 def test_training_says_what_it_found_what_it_wrote_and_what_to_do_next(run):
     out = run.said.out
-    assert "54 pairs, 268 pieces of words for both languages" in out
+    assert "54 pairs, 268 subwords for both languages" in out
     assert re.search(r"BLEU \d.*\[.*\] on 60 sentences, nrefs:1\|", out) and "chrF" in out
     assert f'Next: echo "a sentence" | wordwave translate {run.folder}' in out
     assert run.said.err == ""
@@ -137,10 +137,10 @@ def test_a_picture_draws_control_characters_as_unknown_ones(tmp_path):
 def test_a_line_of_ten_thousand_words_is_cut_and_that_is_said(cli, run, tmp_path):
     told = cli.call("translate", run.folder, "--beam", "1", stdin=b"ab\n" + b"cd " * 10_000)
     assert told.code == 0 and len(told.out.splitlines()) == 2
-    assert told.err == "1 of 2 sentences were cut to 40 pieces\n"
+    assert told.err == "1 of 2 sentences were cut to 40 subwords\n"
     pairs = ("--source", write(tmp_path / "a", ["cd " * 10_000]), "--target")
     shown = cli.call("evaluate", run.folder, *pairs, write(tmp_path / "b", ["CD"]), "--beam", "1")
-    assert shown.code == 0 and "1 of 1 sentences were cut to 40 pieces" in shown.out
+    assert shown.code == 0 and "1 of 1 sentences were truncated to 40 subwords" in shown.out
 
 
 def test_mistakes_are_one_line(cli, run, files, trained, tmp_path):
@@ -171,7 +171,7 @@ def test_mistakes_are_one_line(cli, run, files, trained, tmp_path):
     other = trained.folder / "config.yaml"
     refusal(call("train", "translate", "--config", other), "is a config of 'classify'")
     refusal(call("train", "translate", "--out", trained.folder), "is a run of 'classify'")
-    refusal(call("translate", trained.folder, stdin=b"a"), "wanted one of 'translate'")
+    refusal(call("translate", trained.folder, stdin=b"a"), "expected one of 'translate'")
     refusal(call("predict", run.folder, stdin=b"a"), "is a run of 'translate'")
     refusal(call("translate", tmp_path, stdin=b"a"), "not a run folder")
     refusal(call("translate", run.folder, "--n-best", "9", stdin=b"a"), "n_best must be")

@@ -7,33 +7,46 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.data.registry import CATALOGUE, data_home, dataset_named
-from wordwave.data.tables import read_headerless
+from wordwave.data import registry
+from wordwave.data.registry import catalogue, data_home, dataset_named, names
+from wordwave.data.tables import read_prepared
 
-PARTS = [(s, p) for s in CATALOGUE.values() for p in s.parts]
+SETS = [dataset_named(name) for name in names("classification")]
+FILES = [(dataset, file) for dataset in SETS for file in dataset.files]
+ALL_FILES = [(dataset, file) for dataset in catalogue().values() for file in dataset.files]
 
 
 def test_the_six_sets_are_there_with_licence_and_citation():
-    assert list(CATALOGUE) == ["mr", "subj", "cr", "mpqa", "sst2", "trec"]
-    for dataset in CATALOGUE.values():
+    assert names("classification") == ["mr", "subj", "cr", "mpqa", "sst2", "trec"]
+    assert names("translation") == ["multi30k"]
+    assert names("language-modelling") == ["text8", "enwik8"]
+    for dataset in catalogue().values():
         assert dataset.licence and re.search(r"\(20\d\d\)", dataset.citation)
+    for dataset in SETS:
         assert len(set(dataset.classes)) == len(dataset.classes) >= 2
 
 
 def test_every_set_is_whole_or_has_official_parts():
-    for dataset in CATALOGUE.values():
-        roles = {part.role for part in dataset.parts}
-        assert roles == {"all"} or roles >= {"train", "test"}
+    for dataset in catalogue().values():
+        splits = {file.split for file in dataset.files}
+        assert splits == {"all"} or splits >= {"train", "test"}
 
 
 def test_files_are_named_once_and_sums_are_sums():
-    files = [part.file for _, part in PARTS]
-    assert len(set(files)) == len(files)
-    for _, part in PARTS:
-        sums = [part.sha256, *(s.sha256 for s in part.sources if s.sha256 is not None)]
+    paths = [file.path for _, file in ALL_FILES]
+    assert len(set(paths)) == len(paths)
+    for dataset, file in ALL_FILES:
+        sums = [file.sha256, *(s.sha256 for s in file.sources if s.sha256 is not None)]
         assert all(re.fullmatch(r"[0-9a-f]{64}", value) for value in sums)
-        for source in part.sources:
-            assert source.url.startswith("https://") and source.url.endswith("/" + source.file)
+        for source in file.sources:
+            scheme = "http://" if dataset.task == "language-modelling" else "https://"
+            assert source.url.startswith(scheme) and source.url.endswith("/" + source.file)
+        assert file.form != "copy" or Path(file.path).name == file.sources[0].file
+
+
+def test_an_unknown_fact_in_the_catalogue_is_refused():
+    with pytest.raises(TypeError, match="colour"):
+        registry._data_set("x", files=[], task="classification", colour="red")
 
 
 def test_a_wrong_name_lists_all_and_suggests_the_nearest():
@@ -42,7 +55,8 @@ def test_a_wrong_name_lists_all_and_suggests_the_nearest():
 
 
 def test_rows_leave_out_the_second_training_part():
-    assert CATALOGUE["sst2"].rows == 67_349 + 872 + 1_821
+    assert dataset_named("sst2").rows == 67_349 + 872 + 1_821
+    assert dataset_named("multi30k").rows == 31_014
 
 
 def test_the_data_home_is_the_variable_or_a_folder_of_the_users(monkeypatch):
@@ -54,13 +68,13 @@ def test_the_data_home_is_the_variable_or_a_folder_of_the_users(monkeypatch):
     assert "wordwave" in data_home().parts
 
 
-@pytest.mark.parametrize(("dataset", "part"), PARTS, ids=[p.file for _, p in PARTS])
-def test_prepared_files_hold_the_rows_and_classes_said(dataset, part):
-    path = data_home() / part.file
+@pytest.mark.parametrize(("dataset", "file"), FILES, ids=[f.path for _, f in FILES])
+def test_prepared_files_hold_the_rows_and_classes_said(dataset, file):
+    path = data_home() / file.path
     if not path.exists():
-        pytest.skip(f"WORDWAVE_DATA has no {part.file}")
-    examples = read_headerless(path, dataset.classes)
-    assert len(examples) == part.rows
+        pytest.skip(f"WORDWAVE_DATA has no {file.path}")
+    examples = read_prepared(path, dataset.classes)
+    assert len(examples) == file.rows
     assert set(Counter(examples.labels)) == set(dataset.classes)
-    with gzip.open(path) as file:
-        assert b"\r" not in file.read()
+    with gzip.open(path) as content:
+        assert b"\r" not in content.read()

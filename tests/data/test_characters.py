@@ -4,16 +4,18 @@ import gzip
 import hashlib
 import lzma
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.data import corpora as corpus_catalogue
+from wordwave.data import prepare as preparation
 from wordwave.data.characters import CHUNK, Alphabet, read_text, text_of
-from wordwave.data.corpora import CORPORA, Corpus, TextSplits, load_text, prepare_corpus, split
-from wordwave.data.inventory import item_named
+from wordwave.data.corpora import TextSplits, load_text, split
+from wordwave.data.prepare import prepare, state
+from wordwave.data.registry import catalogue, dataset_named
 
 GERMAN = "Größe, schön ☂ 𝄞\n" * 40
 
@@ -59,10 +61,10 @@ def test_characters_that_straddle_two_chunks_are_whole(tmp_path):
     [
         ("a.txt", b"", "must hold text, got an empty file"),
         ("a.txt.gz", gzip.compress(b"", mtime=0), "must hold text, got an empty file"),
-        ("a.txt", b"abc \xff def", "must be UTF-8, got another byte near 4; train lm --unit byte"),
+        ("a.txt", b"abc \xff def", "must be UTF-8, got another byte near 4; use --unit byte"),
         ("a.txt", "ö".encode()[:1], "must be UTF-8"),
-        ("a.txt.gz", b"nonsense", "is not a whole .gz file"),
-        ("a.txt.xz", lzma.compress(b"text" * 99)[:-9], "is not a whole .xz file"),
+        ("a.txt.gz", b"nonsense", "is not a complete .gz file"),
+        ("a.txt.xz", lzma.compress(b"text" * 99)[:-9], "is not a complete .xz file"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, name, raw, said):
@@ -135,7 +137,7 @@ def test_names_that_are_nearly_right_and_missing_corpora_say_what_to_do(tmp_path
     monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path))
     with pytest.raises(ValueError, match="did you mean 'text8'"):
         load_text("text9")
-    with pytest.raises(ValueError, match="wordwave data prepare text8 downloads it"):
+    with pytest.raises(ValueError, match="run `wordwave data prepare text8`"):
         load_text("text8")
     with pytest.raises(ValueError, match=r"there is no text file 'novel\.txt'"):
         load_text("novel.txt")
@@ -146,9 +148,11 @@ def small_corpus(tmp_path, monkeypatch):
     """A corpus of 2,000 bytes and a stand-in for its download."""
     words = b"abcd efgh" * 300
     whole, first = words[:2000], words[:1500]
-    corpus = Corpus("text8", "", 2000, hashlib.sha256(whole).hexdigest(), "char", "none", "none")
-    monkeypatch.setattr(corpus_catalogue, "FIRST_69M_SHA256", hashlib.sha256(first).hexdigest())
-    monkeypatch.setitem(CORPORA, "text8", corpus)
+    text8 = dataset_named("text8")
+    full = replace(text8.files[0], size=2000, sha256=hashlib.sha256(whole).hexdigest())
+    excerpt = replace(text8.excerpt, size=1500, sha256=hashlib.sha256(first).hexdigest())
+    corpus = replace(text8, files=(full,), excerpt=excerpt)
+    monkeypatch.setitem(catalogue(), "text8", corpus)
     monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path))
 
     def fetch(source, folder, *, progress=None, content=whole):
@@ -157,44 +161,45 @@ def small_corpus(tmp_path, monkeypatch):
             archive.writestr("text8", content)
         return folder / source.file
 
-    monkeypatch.setattr(corpus_catalogue, "fetch", fetch)
+    monkeypatch.setattr(preparation, "fetch", fetch)
     return corpus, whole, fetch
 
 
 def test_a_corpus_is_downloaded_checked_and_split(small_corpus, tmp_path):
     corpus, whole, _ = small_corpus
-    assert prepare_corpus(corpus) == [tmp_path / "text8" / "text8"]
-    assert prepare_corpus(corpus) == [] and corpus_catalogue.corpus_state(corpus) == "ok"
+    assert prepare(corpus) == [tmp_path / "text8" / "text8"]
+    assert prepare(corpus) == [] and state(corpus.files[0]) == "ok"
     parts = load_text("text8")
     assert lengths(parts) == [1800, 100, 100] and parts.unit == "char"
     assert content(parts.test).encode() == whole[1900:]
     (tmp_path / "text8" / "text8").write_bytes(whole[:-1] + b"!")
-    assert corpus_catalogue.corpus_state(corpus) == "wrong checksum"
+    assert state(corpus.files[0]) == "wrong checksum"
+    (tmp_path / "text8" / "text8").write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match="must have 2,000 bytes, got 1,999"):
+        load_text("text8")
 
 
-@pytest.mark.parametrize("content", [b"x" * 2000, b"short"])
+@pytest.mark.parametrize("content", [b"x" * 2000, b"x" * 200_000, b"short"])
 def test_a_wrong_download_is_not_kept(small_corpus, tmp_path, monkeypatch, content):
     corpus, _, fetch = small_corpus
-    monkeypatch.setattr(corpus_catalogue, "fetch", lambda *a, **k: fetch(*a, content=content, **k))
-    with pytest.raises(ValueError, match=r"sha256|must have 2,000 bytes, got 5"):
-        prepare_corpus(corpus)
+    monkeypatch.setattr(preparation, "fetch", lambda *a, **k: fetch(*a, content=content, **k))
+    with pytest.raises(ValueError, match=r"sha256|must not be larger than 2000 bytes"):
+        prepare(corpus)
     assert not (tmp_path / "text8" / "text8").exists()
-    assert corpus_catalogue.corpus_state(corpus) == "missing"
+    assert state(corpus.files[0]) == "missing"
     assert not (tmp_path / "raw" / "text8.zip").exists()
 
 
 def test_the_shared_beginning_of_text8_is_checked_and_has_a_split_of_its_own(
     small_corpus, tmp_path
 ):
-    _, whole, _ = small_corpus
-    (tmp_path / "text8").mkdir()
-    path = tmp_path / "text8" / corpus_catalogue.FIRST_69M
+    corpus, whole, _ = small_corpus
+    path = tmp_path / corpus.excerpt.path
+    path.parent.mkdir()
     path.write_bytes(lzma.compress(whole[:1500]))
     parts = load_text("text8")
     assert lengths(parts) == [1304, 87, 109]  # 60 : 4 : 5
-    assert {f: state() for f, state in item_named("text8").files.items()} == {
-        f"text8/{path.name}": "ok"
-    }
+    assert corpus.local_files() == (corpus.excerpt,) and state(corpus.excerpt) == "ok"
     path.write_bytes(lzma.compress(whole[1:1501]))
     with pytest.raises(ValueError, match="must have the sha256"):
         load_text("text8")

@@ -11,16 +11,14 @@ import pytest
 
 from wordwave.data.parallel import (
     BUILT_IN_FILE,
-    MULTI30K,
-    PARALLEL,
     ParallelSentences,
     cut_dev,
-    parallel_state,
-    prepare_parallel,
     read_pairs,
 )
-from wordwave.data.registry import Source
-from wordwave.tasks.config import ParallelDataConfig, load_pairs
+from wordwave.data.prepare import prepare, state
+from wordwave.data.registry import catalogue, dataset_named
+from wordwave.tasks.config import ParallelDataConfig
+from wordwave.tasks.translation import load_pairs
 
 
 def write(path, *lines):
@@ -83,7 +81,10 @@ def test_a_tenth_is_held_out_always_the_same():
         ({"data": "multi30"}, r"got 'multi30'; did you mean 'multi30k'\?.*--source and --target"),
         ({"source_language": "fr"}, "built-in translates between en and de, got source_language"),
         ({"source": "a"}, "source and target go together"),
-        ({"test_source": "a", "test_target": "b"}, "go with source, not with 'built-in'"),
+        (
+            {"test_source": "a", "test_target": "b"},
+            "test_source need source, got data 'built-in'",
+        ),
     ],
 )
 def test_data_that_is_not_there_is_refused(settings, said):
@@ -93,22 +94,23 @@ def test_data_that_is_not_there_is_refused(settings, said):
 
 @pytest.fixture
 def served(tmp_path, monkeypatch):
-    """Three small parts of two languages on a web server, and the set that they are."""
+    """Three small splits in two languages on a web server, and the data set that they form."""
     folder = tmp_path / "web"
     folder.mkdir()
-    sources = []
-    for source in MULTI30K.sources:
-        raw = gzip.compress(f"one {source.file}\ntwo\n".encode(), mtime=0)
-        (folder / source.file).write_bytes(raw)
-        sources.append(Source(source.file, "", hashlib.sha256(raw).hexdigest()))
+    multi30k, files = dataset_named("multi30k"), []
+    for file in multi30k.files:
+        name = file.sources[0].file
+        raw = gzip.compress(f"one {name}\ntwo\n".encode(), mtime=0)
+        (folder / name).write_bytes(raw)
+        files.append(replace(file, sha256=hashlib.sha256(raw).hexdigest()))
     handler = partial(SimpleHTTPRequestHandler, directory=folder)
     monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("WORDWAVE_MIRROR", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path / "home"))
-    small = replace(MULTI30K, sources=tuple(sources))
-    monkeypatch.setitem(PARALLEL, "multi30k", small)
+    small = replace(multi30k, files=tuple(files))
+    monkeypatch.setitem(catalogue(), "multi30k", small)
     yield small, folder
     server.shutdown()
     server.server_close()
@@ -118,18 +120,20 @@ def test_a_set_is_downloaded_checked_and_read(served):
     small, _ = served
     with pytest.raises(ValueError, match="run `wordwave data prepare multi30k`"):
         load_pairs(ParallelDataConfig("multi30k"))
-    assert len(prepare_parallel(small)) == 6 and prepare_parallel(small) == []
+    assert len(prepare(small)) == 6 and prepare(small) == []
     parts = load_pairs(ParallelDataConfig("multi30k"))
     assert parts.train.sources == ["one train.en.gz", "two"]
     assert parts.test.targets[0] == "one test_2016_flickr.de.gz"
-    small.file("dev", "de").write_bytes(b"broken")
-    assert parallel_state(small, small.sources[3]) == "wrong checksum"
-    assert [path.name for path in prepare_parallel(small)] == ["val.de.gz"]
+    broken = small.file("dev", "de")
+    small.path(broken).write_bytes(b"broken")
+    assert state(broken) == "wrong checksum"
+    assert [path.name for path in prepare(small)] == ["val.de.gz"]
 
 
 def test_a_download_that_is_not_what_it_should_be_is_not_kept(served):
     small, folder = served
     (folder / "val.en.gz").write_bytes(b"something else")
     with pytest.raises(ValueError, match=r"val.en.gz: the download must have the sha256"):
-        prepare_parallel(small)
-    assert not small.file("dev", "en").exists() and small.file("train", "de").exists()
+        prepare(small)
+    assert state(small.file("dev", "en")) == "missing"
+    assert state(small.file("train", "de")) == "ok"

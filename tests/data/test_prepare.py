@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 
 from wordwave.data import prepare as preparation
-from wordwave.data.prepare import fetch, prepare, prepared_text, state
-from wordwave.data.registry import CATALOGUE, DataSet, Part, Source, data_home
+from wordwave.data.prepare import convert, fetch, prepare, state
+from wordwave.data.registry import DataFile, DataSet, Source, data_home, dataset_named, names
 
 CONTENT = bytes(range(256)) * 2000
-PARTS = [p for s in CATALOGUE.values() for p in s.parts]
+FILES = [file for name in names("classification") for file in dataset_named(name).files]
 
 
 def sha256(content):
@@ -78,7 +78,7 @@ def server(monkeypatch):
 @pytest.fixture
 def source(server):
     server.files["a.bin"] = CONTENT
-    return Source("a.bin", f"{server.url}/a.bin", sha256(CONTENT))
+    return Source(f"{server.url}/a.bin", sha256(CONTENT))
 
 
 def test_a_source_is_downloaded_once_and_progress_is_told(server, source, tmp_path):
@@ -99,7 +99,7 @@ def test_two_who_want_the_same_source_do_not_write_over_each_other(server, sourc
 
 def test_a_cut_download_is_one_line_and_the_next_goes_on(server, source, tmp_path):
     server.cut_after = 100_000
-    with pytest.raises(OSError, match=r"a\.bin: .*the same command goes on") as caught:
+    with pytest.raises(OSError, match=r"a\.bin: .*run the same command again to resume") as caught:
         fetch(source, tmp_path)
     assert "\n" not in str(caught.value)
     kept = (tmp_path / "a.bin.part").stat().st_size
@@ -146,7 +146,7 @@ def test_a_file_that_never_ends_is_stopped(source, tmp_path, monkeypatch):
 
 def test_not_found_and_nobody_there_are_one_line(server, source, tmp_path):
     with pytest.raises(OSError, match=r"b\.bin: http.* answers 404 Not Found"):
-        fetch(replace(source, file="b.bin", url=f"{server.url}/b.bin"), tmp_path)
+        fetch(replace(source, url=f"{server.url}/b.bin"), tmp_path)
     server.http.shutdown()
     server.http.server_close()
     with pytest.raises(OSError, match=r"a\.bin: the connection to .* failed") as caught:
@@ -163,8 +163,8 @@ def test_a_mirror_serves_by_file_name(server, source, tmp_path, monkeypatch):
         fetch(elsewhere, tmp_path / "other")
 
 
-def lines_part(raw, text, **options):
-    return Part("all", "x.tsv.gz", 0, sha256(text), (Source("x", "", sha256(raw)),), **options)
+def lines_file(raw, text, **options):
+    return DataFile("x.tsv.gz", sha256(text), (Source("http://a/x", sha256(raw)),), **options)
 
 
 @pytest.mark.parametrize(
@@ -173,13 +173,13 @@ def lines_part(raw, text, **options):
         (b"0 plain words .\n1 two \n", {}, b"0\tplain words .\n1\ttwo\n"),
         (b"0 \n1  led by a space\n", {}, b"0\t\n1\tled by a space\n"),
         (b"1 caf\xe9 \x85\n", {"encoding": "cp1252"}, "1\tcafé …\n".encode()),
-        (b"4 sister\xf0city ?\n", {"repairs": ((b"\xf0", b" "),)}, b"4\tsister city ?\n"),
+        (b"4 sister\xf0city ?\n", {"repairs": (("\xf0", " "),)}, b"4\tsister city ?\n"),
         (b"1 -lrb- so -rrb- \\/ a\xc2\xa0\n", {}, "1\t( so ) \\/ a\xa0\n".encode()),
     ],
 )
 def test_lines_become_label_tab_text(raw, options, text, tmp_path):
     (tmp_path / "x").write_bytes(raw)
-    assert prepared_text(lines_part(raw, text, **options), [tmp_path / "x"]) == text
+    assert convert(lines_file(raw, text, **options), [tmp_path / "x"]) == text
 
 
 def zipped(**members):
@@ -193,13 +193,15 @@ def zipped(**members):
 def glue_set(server, packed, labelled=b"", train=b"", test=b""):
     """A set with the forms of SST-2, on the server."""
     server.files |= {"g.zip": packed, "labelled": labelled}
-    archive = Source("g.zip", f"{server.url}/g.zip", None)
-    labels = Source("labelled", f"{server.url}/labelled", sha256(labelled))
-    parts = (
-        Part("train", "g.train.tsv.gz", 0, sha256(train), (archive,), "glue", "SST-2/train.tsv"),
-        Part("test", "g.t.gz", 0, sha256(test), (archive, labels), "glue-test", "SST-2/test.tsv"),
+    archive = Source(f"{server.url}/g.zip")
+    labels = Source(f"{server.url}/labelled", sha256(labelled))
+    train_set = DataFile(
+        "g.train.tsv.gz", sha256(train), (archive,), form="glue", member="SST-2/train.tsv"
     )
-    return DataSet("g", ("no", "yes"), parts, "none", "nobody (2000)")
+    test_set = DataFile(
+        "g.t.gz", sha256(test), (archive, labels), form="glue-test", member="SST-2/test.tsv"
+    )
+    return DataSet("g", "classification", (train_set, test_set), "none", "nobody (2000)")
 
 
 GOOD = {
@@ -245,9 +247,9 @@ def test_a_wrong_zip_is_one_line_and_is_removed(server, packed, said, tmp_path, 
 
 
 def test_state_tells_ok_missing_and_wrong(tmp_path):
-    part = lines_part(b"", b"0\ta\n")
-    path = tmp_path / part.file
-    assert state(part, home=tmp_path) == "missing"
+    file = lines_file(b"", b"0\ta\n")
+    path = tmp_path / file.path
+    assert state(file, home=tmp_path) == "missing"
     for content, expected in (
         (gzip.compress(b"0\ta\n"), "ok"),
         (gzip.compress(b"0\tb\n"), "wrong checksum"),
@@ -256,7 +258,7 @@ def test_state_tells_ok_missing_and_wrong(tmp_path):
         (b"", "wrong checksum"),
     ):
         path.write_bytes(content)
-        assert state(part, home=tmp_path) == expected
+        assert state(file, home=tmp_path) == expected
 
 
 def true_data():
@@ -266,27 +268,27 @@ def true_data():
     return home
 
 
-@pytest.mark.parametrize("part", PARTS, ids=[p.file for p in PARTS])
-def test_true_sources_become_the_prepared_text_byte_for_byte(part, tmp_path):
+@pytest.mark.parametrize("file", FILES, ids=[f.path for f in FILES])
+def test_true_sources_become_the_prepared_text_byte_for_byte(file, tmp_path):
     home = true_data()
-    raws = [home / "raw" / source.file for source in part.sources]
-    if part.form != "lines" and not raws[0].exists():
-        raws[0] = glue_zip(home, part.role, tmp_path / "SST-2.zip")
-    for source, raw in zip(part.sources, raws, strict=True):
+    raws = [home / "raw" / source.file for source in file.sources]
+    if file.form != "lines" and not raws[0].exists():
+        raws[0] = glue_zip(home, file.split, tmp_path / "SST-2.zip")
+    for source, raw in zip(file.sources, raws, strict=True):
         assert source.sha256 in (None, sha256(raw.read_bytes()))
-    text = prepared_text(part, raws)
-    assert sha256(text) == part.sha256 and text.count(b"\n") == part.rows
+    text = convert(file, raws)
+    assert sha256(text) == file.sha256 and text.count(b"\n") == file.rows
 
 
-def glue_zip(home, role, path):
+def glue_zip(home, split, path):
     """A table of GLUE as it was before preparation: a space after a labelled sentence."""
-    text = gzip.decompress((home / f"sst2.{role}.tsv.gz").read_bytes()).decode()
+    text = gzip.decompress((home / f"sst2.{split}.tsv.gz").read_bytes()).decode()
     rows = [row.split("\t") for row in text.removesuffix("\n").split("\n")]
-    if role == "test":
+    if split == "test":
         table = ["index\tsentence", *(f"{i}\t{sentence}" for i, (_, sentence) in enumerate(rows))]
     else:
         table = ["sentence\tlabel", *(f"{sentence} \t{label}" for label, sentence in rows)]
-    path.write_bytes(zipped(**{role: "\n".join(table) + "\n"}))
+    path.write_bytes(zipped(**{split: "\n".join(table) + "\n"}))
     return path
 
 
@@ -295,5 +297,6 @@ def test_true_bytes_from_a_mirror(server, tmp_path, monkeypatch):
     server.files |= {path.name: path.read_bytes() for path in raw.iterdir()}
     monkeypatch.setenv("WORDWAVE_MIRROR", server.url)
     for name in ("mr", "subj", "cr", "mpqa", "trec"):
-        prepare(CATALOGUE[name], home=tmp_path)
-        assert all(state(part, home=tmp_path) == "ok" for part in CATALOGUE[name].parts)
+        dataset = dataset_named(name)
+        prepare(dataset, home=tmp_path)
+        assert all(state(file, home=tmp_path) == "ok" for file in dataset.files)

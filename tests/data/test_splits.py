@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.data.registry import CATALOGUE, data_home
+from wordwave.data.registry import data_home, dataset_named, names
 from wordwave.data.splits import folds, load_splits, stratified_split
 
 label_lists = st.lists(st.sampled_from("abcde"), min_size=1, max_size=200)
-SENTIMENT = CATALOGUE["mr"].classes
+SENTIMENT = dataset_named("mr").classes
 
 
 @given(label_lists, st.floats(0.01, 0.99), st.integers(0, 5))
@@ -115,10 +115,10 @@ def test_official_parts_are_kept(small_home):
     assert sst2.train.name == "sst2 train" and trec.dev.name == "trec dev"
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", names("classification"))
 def test_true_sets_load_whole(name):
-    dataset = CATALOGUE[name]
-    if not all((data_home() / part.file).exists() for part in dataset.parts):
+    dataset = dataset_named(name)
+    if not all((data_home() / file.path).exists() for file in dataset.files):
         pytest.skip(f"WORDWAVE_DATA has no {name}")
     parts = load_splits(name)
     assert len(parts.train) + len(parts.dev) + len(parts.test) == dataset.rows

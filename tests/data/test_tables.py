@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from wordwave.data.tables import Examples, read_examples, read_headerless, read_texts, tsv_cell
+from wordwave.data.tables import Examples, read_examples, read_prepared, read_texts, tsv_cell
 
 CSV = 'text,label\n"good, ""very""",pos\n"two\nlines",neg\n'
 TSV = 'text\tlabel\n"good, very\tpos\nbad\tneg\n'
@@ -69,7 +69,7 @@ def test_a_text_of_a_million_characters_is_read_and_no_limit_is_left_behind(tmp_
         ("a.csv", "text,label\n", "must hold at least one example"),
         ("a.csv", "txt,label\na,b\n", "no column 'text', only 'txt', 'label'; did you mean 'txt'?"),
         ("a.tsv", "text,label\na,b\n", "no column 'text', only 'text,label'"),
-        ("a.csv", "text,text,label\na,b,c\n", "column 'text' must be there once, got it 2 times"),
+        ("a.csv", "text,text,label\na,b,c\n", "column 'text' must occur once, got it 2 times"),
         ("a.csv", "text,label\na,b\nc\n", "line 3 must have 2 cells like the first line, got 1"),
         ("a.csv", 'text,label\n"a\nb",c\nd,e,f\n', "line 4 must have 2 cells"),
         ("a.csv", 'text,label\na,b\n"never closed,c\n', "line 3 is not csv"),
@@ -105,24 +105,24 @@ def test_what_is_wrong_is_one_short_line_that_names_the_file(tmp_path, name, con
 
 def test_missing_files_folders_and_broken_gzip(tmp_path):
     whole = written(tmp_path, "a.csv.gz", CSV).read_bytes()
-    for read in (read_examples, read_headerless, read_texts):
+    for read in (read_examples, read_prepared, read_texts):
         with pytest.raises(FileNotFoundError, match=r"nowhere\.csv' does not exist"):
             read(tmp_path / "nowhere.csv")
         with pytest.raises(ValueError, match="must be a file, got a folder"):
             read(tmp_path)
     for content in (whole[:-4], b"not gzip", whole[:-8] + bytes(8)):
         (tmp_path / "a.csv.gz").write_bytes(content)
-        with pytest.raises(ValueError, match=r"a\.csv\.gz' is not a whole gzip file"):
+        with pytest.raises(ValueError, match=r"a\.csv\.gz' is not a complete gzip file"):
             read_examples(tmp_path / "a.csv.gz")
 
 
 def test_the_catalogues_form_has_no_header_and_may_have_empty_texts(tmp_path):
     path = written(tmp_path, "a.tsv.gz", '0\ta "b\x85c\n1\t\n1\td\te\n')
-    examples = read_headerless(path)
+    examples = read_prepared(path)
     assert (examples.texts, examples.labels) == (['a "b\x85c', "", "d\te"], ["0", "1", "1"])
-    assert read_headerless(path, ("no", "yes")).labels == ["no", "yes", "yes"]
+    assert read_prepared(path, ("no", "yes")).labels == ["no", "yes", "yes"]
     with pytest.raises(ValueError, match=r"line 2: label must be 0 … 0, got '1'"):
-        read_headerless(path, ("no",))
+        read_prepared(path, ("no",))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_catalogues_form_has_no_header_and_may_have_empty_texts(tmp_path):
 )
 def test_the_catalogues_form_is_checked(tmp_path, content, said):
     with pytest.raises(ValueError, match=said):
-        read_headerless(written(tmp_path, "a.tsv", content))
+        read_prepared(written(tmp_path, "a.tsv", content))
 
 
 def test_plain_text_has_a_text_a_line_from_a_file_or_a_stream(tmp_path):

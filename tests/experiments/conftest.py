@@ -1,6 +1,7 @@
 """A data home of made-up texts, and recipes that train in a moment."""
 
 import gzip
+import sys
 
 import pytest
 
@@ -44,3 +45,22 @@ def tiny_recipes(tmp_path):
     for encoder in ENCODERS:
         (folder / f"{encoder}.yaml").write_text(TINY.format(encoder=encoder))
     return folder
+
+
+@pytest.fixture
+def experiments(monkeypatch, capsys):
+    """`python -m experiments …`: its exit code, stdout and stderr."""
+
+    def call(*words):
+        from experiments.__main__ import run
+
+        monkeypatch.setattr(sys, "argv", ["experiments", *map(str, words)])
+        code = 0
+        try:
+            run()
+        except SystemExit as end:
+            code = end.code
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call

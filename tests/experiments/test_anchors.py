@@ -5,10 +5,10 @@ from statistics import fmean
 
 import pytest
 
-from experiments.anchors import ANCHORS, answers, fit_anchor, settings_of
-from experiments.cells import Cell
+from experiments.anchors import ANCHORS, anchor_settings, correct_predictions, fit_anchor
+from experiments.cells import TrainingCell
 from experiments.protocol import Protocol
-from experiments.statistics import unpacked
+from experiments.statistics import unpack_bits
 from experiments.training_runs import CellRun
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
@@ -32,9 +32,9 @@ def anchor(name):
 def test_an_anchor_learns_what_is_plain_to_see(name, classes):
     parts = Splits(*(examples(n, seed, classes) for seed, n in enumerate((150, 40))), None)
     predict, values, dev = fit_anchor(anchor(name), parts)
-    assert dev == fmean(answers(predict, parts.dev)) > 0.95
-    assert fmean(answers(predict, examples(50, 9, classes))) > 0.95
-    listed = settings_of(name)["anchor"]
+    assert dev == fmean(correct_predictions(predict, parts.dev)) > 0.95
+    assert fmean(correct_predictions(predict, examples(50, 9, classes))) > 0.95
+    listed = anchor_settings(name)["anchor"]
     assert all(value in listed[key] for key, value in values.items())
 
 
@@ -46,9 +46,9 @@ def test_an_empty_text_gets_a_class(name):
 
 
 def test_the_record_of_an_anchor_has_the_keys_of_a_run(tiny_home):
-    cell = Cell("trec", "tfidf-lr", "none")
+    cell = TrainingCell("trec", "tfidf-lr", "none")
     record = CellRun(Protocol())(cell)
     assert Protocol().key(cell).items() <= record.items()
     assert record["n_test"] == 24 and 0 <= record["test_accuracy"] <= 1
-    assert fmean(unpacked(record["right"], 24)) == record["test_accuracy"]
-    assert record["how"] == settings_of("tfidf-lr")
+    assert fmean(unpack_bits(record["correct"], 24)) == record["test_accuracy"]
+    assert record["settings"] == anchor_settings("tfidf-lr")

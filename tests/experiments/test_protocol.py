@@ -8,23 +8,30 @@ import pytest
 
 from experiments.cells import (
     DATASETS,
-    SENTENCES,
+    SST2_SENTENCES,
     TABLE4,
     VARIANTS,
-    Cell,
+    TrainingCell,
     table2_cells,
     table4_cells,
 )
-from experiments.chosen import choice, search_key, searched_cells, with_choices
-from experiments.protocol import KEY, Protocol, SearchTerms, parts_of
-from experiments.statistics import unpacked
-from experiments.training_runs import CellRun, count, nearest, run_model, widened
+from experiments.protocol import KEY, Protocol, SearchConfig, load_cell_splits
+from experiments.settings_search import (
+    search_cells,
+    search_key,
+    select_settings,
+    with_best_settings,
+)
+from experiments.statistics import unpack_bits
+from experiments.training_runs import CellRun, match_parameters, model_size, run_model, widen
+from wordwave.config_io import flatten, with_settings
+from wordwave.embedding.config import PAPER_EMBEDDINGS
 from wordwave.grid import Store
-from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, ModelConfig
-from wordwave.tasks.classification import prepare
+from wordwave.models.config import ENCODERS, ModelConfig
+from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.config import TextConfig
 
-WAVES = Cell("cr", "fasttext", "complex-order")
+WAVES = TrainingCell("cr", "fasttext", "complex-order")
 
 
 def test_table_2_has_the_papers_rows_and_ours():
@@ -57,13 +64,13 @@ def test_table_4_has_all_thirteen_rows_of_the_paper():
 
 def test_the_key_holds_what_is_set_and_nothing_else(tiny_recipes):
     protocol = Protocol(folder=tiny_recipes)
-    how = protocol.how(WAVES)
-    assert set(how["model"]) == {
+    settings = protocol.settings(WAVES)
+    assert set(settings["model"]) == {
         "encoder", "embedding", "dim", "hidden_dim", "n_filters", "n_heads", "feed_forward_dim",
         "state_dim", "dropout",
     }  # fmt: skip
-    assert how["training"] == {"epochs": 2, "batch_size": 16, "learning_rate": 0.02}
-    assert "seed" not in how["training"] and protocol.key(replace(WAVES, seed=3))["seed"] == 3
+    assert settings["training"] == {"epochs": 2, "batch_size": 16, "learning_rate": 0.02}
+    assert "seed" not in settings["training"] and protocol.key(replace(WAVES, seed=3))["seed"] == 3
     assert set(protocol.key(WAVES)) == set(KEY)
 
 
@@ -83,19 +90,19 @@ def test_a_recipe_for_a_data_set_counts_more(tiny_recipes):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_makes_a_config(variant):
-    cell = Cell("sst2", "transformer", "complex-order", variant, seed=4)
+    cell = TrainingCell("sst2", "transformer", "complex-order", variant, seed=4)
     config = Protocol().config(cell)
     assert config.training.seed == 4
-    assert all(getattr(config.model, k) == v for k, v in VARIANTS[variant].items())
+    assert flatten(config).items() >= VARIANTS[variant].items()
 
 
 def test_every_embedding_gets_the_same_recipe():
     for encoder in ENCODERS:
         kinds = ("none", "pe", "tpe", "complex-vanilla", "complex-order")
-        hows = [Protocol().how(Cell("mr", encoder, kind)) for kind in kinds]
-        for how in hows:
-            how["model"].pop("embedding")
-        assert all(how == hows[0] for how in hows)
+        found = [Protocol().settings(TrainingCell("mr", encoder, kind)) for kind in kinds]
+        for settings in found:
+            settings["model"]["embedding"].pop("kind")
+        assert all(settings == found[0] for settings in found)
 
 
 def test_quick_runs_are_kept_apart():
@@ -106,9 +113,9 @@ def test_quick_runs_are_kept_apart():
 
 def test_parts_never_overlap(tiny_home):
     for fold in range(10):
-        parts = parts_of("cr", fold)
+        parts = load_cell_splits("cr", fold)
         assert len(parts.train) + len(parts.dev) + len(parts.test) == 80
-    sentences, phrases = parts_of(SENTENCES), parts_of("sst2")
+    sentences, phrases = load_cell_splits(SST2_SENTENCES), load_cell_splits("sst2")
     assert len(sentences.train) == 40 and len(phrases.train) == 80
     assert sentences.test.texts == phrases.test.texts and sentences.dev == phrases.dev
 
@@ -118,8 +125,8 @@ def test_a_record_says_what_was_run_and_repeats_exactly(tiny_home, tiny_recipes)
     first, second = (CellRun(protocol)(WAVES) for _ in range(2))
     assert {**protocol.key(WAVES)}.items() <= first.items()
     assert first["test_accuracy"] == second["test_accuracy"]
-    assert fmean(unpacked(first["right"], first["n_test"])) == first["test_accuracy"]
-    assert first["config"]["model"]["embedding"] == "complex-order" and first["epochs"] == 2
+    assert fmean(unpack_bits(first["correct"], first["n_test"])) == first["test_accuracy"]
+    assert first["config"]["model"]["embedding"]["kind"] == "complex-order" and first["epochs"] == 2
     assert first["versions"]["torch"] and first["parameters"] > 0 and first["n_test"] == 8
     assert "commit" in first
 
@@ -137,9 +144,11 @@ def test_a_matched_row_has_as_many_parameters(tiny_home, tiny_recipes):
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("embedding", ["none", "pe", "tpe"])
 def test_widths_grow_until_the_counts_agree(encoder, embedding):
-    model = ModelConfig(embedding, encoder, dim=64)
-    wanted = count(replace(model, embedding="complex-order"), 5000, 2)
-    assert count(nearest(model, wanted, 5000, 2), 5000, 2) == pytest.approx(wanted, rel=0.07)
+    model = with_settings(ModelConfig(), embedding=embedding, encoder=encoder, dim=64)
+    wanted = model_size(with_settings(model, embedding="complex-order"), 5000, 2)
+    assert model_size(match_parameters(model, wanted, 5000, 2), 5000, 2) == pytest.approx(
+        wanted, rel=0.07
+    )
 
 
 def test_a_wider_model_keeps_its_pretrained_vectors(tiny_home, tiny_recipes, tmp_path):
@@ -149,61 +158,61 @@ def test_a_wider_model_keeps_its_pretrained_vectors(tiny_home, tiny_recipes, tmp
     protocol = Protocol(folder=tiny_recipes)
     text = TextConfig(tokenizer="kim", vectors=str(tmp_path / "some.vec"))
     config = replace(protocol.config(replace(WAVES, embedding="none")), text=text)
-    prepared = prepare(config, parts_of("cr"))
+    prepared = ClassificationJob(config).prepare(load_cell_splits("cr"))
     waves = replace(protocol.config(WAVES), text=text)
-    wide = widened(prepared, waves)
-    before = prepared.classifier.model.embedding.meaning
-    after = wide.classifier.model.embedding.meaning
+    wide = widen(prepared, waves)
+    before = prepared.text_model.model.embedding.vectors
+    after = wide.text_model.model.embedding.vectors
     assert before.shape[1] == 6 and after.shape[1] > 6
-    words = list(prepared.classifier.encoder.vocabulary.words)
+    words = list(prepared.text_model.encoder.vocabulary.words)
     assert (after[:, :6] == before).all() and after[words.index("good"), 6:].std() > 0
     assert (after[1, 6:] == 0).all()  # no unknown word is met in training
 
 
 def test_searches_are_one_for_each_embedding_and_data_set():
     cells = table2_cells(datasets=["cr", "trec"], encoders=["cnn"], folds=2, seeds=2)
-    wanted = searched_cells(cells, SearchTerms(5))
+    wanted = search_cells(cells, SearchConfig(5))
     kinds = {"none", "pe", "tpe", "complex-vanilla", "complex-order"}
     assert {(c.dataset, c.embedding) for c in wanted} == {
         (d, k) for d in ("cr", "trec") for k in kinds
     }
-    matched = [Cell("cr", "cnn", "none", "matched")]
-    wanted = searched_cells(matched, SearchTerms(5))
-    assert {c.embedding for c in wanted} == kinds  # a choice takes all five
-    rope = searched_cells([Cell("cr", "transformer", "rope")], SearchTerms(5))
+    matched = [TrainingCell("cr", "cnn", "none", "matched")]
+    wanted = search_cells(matched, SearchConfig(5))
+    assert {c.embedding for c in wanted} == kinds  # a select_settings takes all five
+    rope = search_cells([TrainingCell("cr", "transformer", "rope")], SearchConfig(5))
     assert {c.embedding for c in rope} == {*kinds, "rope"}
-    on_trec = searched_cells(cells, SearchTerms(5, on="trec"))
+    on_trec = search_cells(cells, SearchConfig(5, on="trec"))
     assert {(c.dataset, c.embedding) for c in on_trec} == {("trec", k) for k in kinds}
 
 
 def test_one_search_may_serve_all_data_sets(tmp_path, tiny_recipes):
-    protocol = Protocol(search=SearchTerms(5, on="trec"), folder=tiny_recipes)
+    protocol = Protocol(search=SearchConfig(5, on="trec"), folder=tiny_recipes)
     store = Store(tmp_path / "records.jsonl", KEY)
     searched = replace(WAVES, dataset="trec")
     searches(store, protocol, searched)
-    found = with_choices(protocol, store)
+    found = with_best_settings(protocol, store)
     assert found.config(WAVES).training.batch_size == 64
     with pytest.raises(ValueError, match="cnn with none on trec"):
         found.config(replace(WAVES, encoder="cnn", embedding="none"))
 
 
 def test_large_sets_are_read_less_often():
-    epochs = {d: Protocol().config(Cell(d, "cnn", "tpe")).training.epochs for d in DATASETS}
+    epochs = {d: Protocol().config(TrainingCell(d, "cnn", "tpe")).training.epochs for d in DATASETS}
     assert epochs == {"mr": 4, "subj": 4, "cr": 10, "mpqa": 6, "sst2": 2, "trec": 10}
 
 
 def test_what_a_search_chose_counts_more_than_the_recipe(tmp_path, tiny_recipes):
-    protocol = Protocol(search=SearchTerms(5), folder=tiny_recipes)
+    protocol = Protocol(search=SearchConfig(5), folder=tiny_recipes)
     store = Store(tmp_path / "records.jsonl", KEY)
     with pytest.raises(ValueError, match="no search of 5 trials"):
         protocol.config(WAVES)
     searches(store, protocol, WAVES)
-    found = with_choices(protocol, store)
+    found = with_best_settings(protocol, store)
     assert found.config(WAVES).training.batch_size == 64
     assert found.config(replace(WAVES, variant="initial-phases")).training.batch_size == 64
-    assert found.key(WAVES) != protocol.unsearched().key(WAVES)
-    other = Protocol(search=SearchTerms(6), folder=tiny_recipes)
-    assert with_choices(other, store).chosen == {}
+    assert found.key(WAVES) != protocol.without_search().key(WAVES)
+    other = Protocol(search=SearchConfig(6), folder=tiny_recipes)
+    assert with_best_settings(other, store).best_settings == {}
 
 
 def tried(n_dev=400, **accuracies):
@@ -226,11 +235,11 @@ def test_what_a_row_cannot_tell_apart_is_decided_by_all_rows():
     rows = [tried(b32=0.80, b64=0.85, b128=0.70) for _ in range(4)]
     close = tried(b32=0.86, b64=0.85, b128=0.70)  # a standard error is 0.017
     far = tried(b32=0.90, b64=0.85, b128=0.70)
-    assert choice(close, [*rows, close]) == {"training": {"batch_size": 64}}
-    assert choice(far, [*rows, far]) == {"training": {"batch_size": 32}}
-    assert choice(tried(b256=0.9), rows) == {"training": {"batch_size": 256}}
+    assert select_settings(close, [*rows, close]) == {"training": {"batch_size": 64}}
+    assert select_settings(far, [*rows, far]) == {"training": {"batch_size": 32}}
+    assert select_settings(tried(b256=0.9), rows) == {"training": {"batch_size": 256}}
 
 
 def test_a_missing_recipe_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"must hold a recipe fasttext\.yaml"):
-        Protocol(folder=tmp_path).how(WAVES)
+        Protocol(folder=tmp_path).settings(WAVES)

@@ -174,7 +174,7 @@ def evaluate(expression: str) -> None:
 
     import wordwave
 
-    names = {name: getattr(wordwave, name) for name in wordwave.__all__ if name != "__version__"}
+    names = {name: getattr(wordwave, name) for name in (*wordwave.__all__, "complex")}
     try:
         eval(expression, {"math": math, "np": np, "torch": torch, **names})
     except (ValueError, TypeError, OSError, MemoryError, OverflowError) as mistake:

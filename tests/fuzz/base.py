@@ -52,7 +52,7 @@ COMPARE = (
 )
 SEARCH = (
     *("search", "--data", "table.csv", "--dim", "4", "--hidden-dim", "4", "--epochs", "1"),
-    *("--pool", "narrow", "--trials", "2", "--jobs", "1", "--precision", "fp32"),
+    *("--space", "narrow", "--trials", "2", "--jobs", "1", "--precision", "fp32"),
 )
 RECORDS = {"probe": PROBE, "compare": COMPARE, "search": SEARCH}
 
@@ -127,38 +127,11 @@ def _write_data(data: Path) -> None:
 
 def _stop_in_the_middle(run: Path, folder: Path) -> None:
     """The run again, stopped in the middle."""
-    from wordwave.data.corpora import load_text
-    from wordwave.tasks import (
-        classification as classify,
-    )
-    from wordwave.tasks import (
-        language_modelling as language_model,
-    )
-    from wordwave.tasks import (
-        translation as translate,
-    )
-    from wordwave.tasks.classification import load_examples
-    from wordwave.tasks.config import (
-        ClassificationConfig,
-        LanguageModelConfig,
-        TranslationConfig,
-        load_pairs,
-        task_of,
-    )
-    from wordwave.tasks.run import Prepared, read_config, train
-    from wordwave.training.run import Stopped
+    from wordwave.tasks.config import task_of
+    from wordwave.tasks.run import job_class
+    from wordwave.training.run import TrainingStopped
 
-    def prepared() -> Prepared:
-        task = task_of(run)
-        if task == "classify":
-            mine = read_config(run, task, ClassificationConfig)
-            return classify.prepare(mine, load_examples(mine.data))
-        if task == "translate":
-            pairs = read_config(run, task, TranslationConfig)
-            return translate.prepare(pairs, load_pairs(pairs.data))
-        lm = read_config(run, task, LanguageModelConfig)
-        return language_model.prepare(lm, load_text(lm.data.data, lm.data.unit))
-
+    job = job_class(task_of(run)).from_run(run)
     last = 4 if task_of(run) == "classify" else 3  # each after one look at the validation set
 
     def look_away(report: object) -> None:
@@ -166,8 +139,8 @@ def _stop_in_the_middle(run: Path, folder: Path) -> None:
             raise BrokenPipeError
 
     try:
-        train(prepared(), folder, watch=look_away)
-    except Stopped:
+        job.prepare(job.load_data()).train(folder, watch=look_away)
+    except TrainingStopped:
         shutil.rmtree(folder / "tensorboard", ignore_errors=True)
     else:
         raise RuntimeError(f"{folder} was not stopped")

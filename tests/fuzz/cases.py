@@ -23,7 +23,7 @@ class Case:
     number: int
     area: str
     words: list[str] = field(default_factory=list)
-    """Of the command, after `wordwave`."""
+    """Of the command, after `wordwave`; `experiments` first for `python -m experiments`."""
     source: str = ""
     """Python, in the place of a command."""
     stdin: str = ""
@@ -39,6 +39,11 @@ class Case:
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def command(self) -> list[str]:
+        """The name of the command and its words."""
+        return self.words if self.words[:1] == ["experiments"] else ["wordwave", *self.words]
 
 
 def area_of(seed: int, number: int) -> str:
@@ -174,7 +179,7 @@ def _tables(case: Case, rng: Random, base: Path, folder: Path) -> None:
     own = [target, *searched] if name == "reproduce" else [name]
     if name == "table6" and rng.random() < 0.5:
         own.append("--choices")
-    case.words = ["reproduce", *own, "--out", "o", "--report-only"]
+    case.words = ["experiments", *own, "--out", "o", "--report-only"]
     case.patience = 8.0
 
 
@@ -283,7 +288,7 @@ def flags(case: Case, rng: Random, base: Path, folder: Path) -> None:
         shutil.copytree(base / "runs" / run, folder / "run")
     if verb == "search":
         shutil.copytree(base / "records" / "search", folder / "o")
-    if verb in ("train", "search", "compare", "probe", "demo", "reproduce", "data"):
+    if verb in ("train", "search", "compare", "probe", "demo", "experiments", "data"):
         case.patience = 4.0
     if rng.random() < 0.06:
         odd = rng.choice(("", "-h", "--help", "--", "-x", "--x", "--out", *mutate.TEXTS))
@@ -306,8 +311,7 @@ def flags(case: Case, rng: Random, base: Path, folder: Path) -> None:
 
 def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
     """Verb, options, a quick command, and the run it needs."""
-    from experiments import long_tables_cli as reproduce_long
-    from experiments import reproduce
+    from experiments.command_line import Options, Table5Options, Table6Options
     from wordwave.cli import (
         compare,
         data,
@@ -321,12 +325,6 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
         search,
         train,
         translate,
-    )
-    from wordwave.cli import (
-        evaluate as evaluate_lm,
-    )
-    from wordwave.cli import (
-        evaluate as evaluate_translation,
     )
     from wordwave.cli import (
         train as train_lm,
@@ -346,11 +344,12 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
     for run in ("fasttext", "cnn"):
         yield "predict", predict.PredictOptions, ("predict", "run", "table.csv"), run
         yield "predict", predict.PredictOptions, ("predict", "run", TEXT), run
-        yield "evaluate", evaluate.EvaluateOptions, ("evaluate", "run"), run
+        yield "evaluate", evaluate.EvaluateClassifier, ("evaluate", "run"), run
         yield "explain", explain.ExplainOptions, ("explain", "run", TEXT), run
     yield "export", export.ExportOptions, ("export", "run", "nowhere/x.txt"), "fasttext"
-    yield "evaluate", evaluate_lm.EvaluateLmOptions, ("evaluate", "run", "--characters", "20"), "lm"
-    own = evaluate_translation.EvaluateTranslationOptions
+    own: type = evaluate.EvaluateLanguageModel
+    yield "evaluate", own, ("evaluate", "run", "--characters", "20"), "lm"
+    own = evaluate.EvaluateTranslator
     yield "evaluate", own, ("evaluate", "run", "--beam", "1"), "translator"
     for run in TRANSLATORS:
         yield "translate", translate.TranslateOptions, ("translate", "run", TEXT), run
@@ -361,9 +360,9 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
     yield "search", search.SearchOptions, (*made.SEARCH, "--out", "o"), ""
     yield "demo", demo.DemoOptions, ("demo", "--jobs", "0"), ""
     for words in (("table2", "--report-only"), ("table3",), ("fig6", "--estimate-only")):
-        yield "reproduce", reproduce.ReproduceOptions, ("reproduce", *words, "--out", "o"), ""
-    yield "reproduce", reproduce_long.Table5Options, ("reproduce", "table5", "--report-only"), ""
-    yield "reproduce", reproduce_long.Table6Options, ("reproduce", "table6", "--report-only"), ""
+        yield "experiments", Options, ("experiments", *words, "--out", "o"), ""
+    yield "experiments", Table5Options, ("experiments", "table5", "--report-only"), ""
+    yield "experiments", Table6Options, ("experiments", "table6", "--report-only"), ""
     for verb in ("list", "prepare", "verify"):
         yield "data", data.Verify, ("data", verb), ""
 

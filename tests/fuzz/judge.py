@@ -12,7 +12,7 @@ from tests.fuzz.run import MEMORY, SECONDS, Ended
 LONGEST_REFUSAL = 1000
 FRAME = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
 """In tracebacks of Python and of faulthandler."""
-NOTES = ("read as unknown", "Type ", "Drawn: ", "Written: ")
+NOTES = ("unknown characters", "Type ", "Written: ")
 """What may be told on standard error before a refusal."""
 
 

@@ -95,7 +95,7 @@ def start(base: Path, seed: int, number: int, scratch: Path, *, as_process: bool
         _limit()
         os.environ.update(SETTINGS)
         if as_process:
-            os.execv(sys.executable, [sys.executable, "-m", "wordwave", *case.words])
+            os.execv(sys.executable, [sys.executable, "-m", *case.command])
         code = _call(case)
     except BaseException:
         traceback.print_exc()
@@ -218,13 +218,16 @@ def _limit() -> None:
 
 def _call(case: Case) -> int:
     """What `python -m wordwave` or, of a case of the API, `python -c` would end with."""
+    from experiments.__main__ import run as experiments
     from tests.fuzz.api import evaluate
     from wordwave.cli import main
 
-    sys.argv = ["wordwave", *case.words]
+    sys.argv = case.command
     try:
         if case.source:
             evaluate(case.source)
+        elif case.command[0] == "experiments":
+            experiments()
         else:
             main()
     except SystemExit as end:

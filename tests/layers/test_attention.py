@@ -94,15 +94,15 @@ def test_cross_attention_is_its_definition(oracle, score, share, causal, n_keys)
 
 @for_each_score
 @for_each_field
-def test_memory_read_once_serves_every_question(oracle, score, field):
+def test_a_source_projected_once_serves_every_query(oracle, score, field):
     layer = build(oracle, torch.float32, score=score, field=field)
     x, source = torch.randn(B, L, D * FIELDS[field]), torch.randn(B, M, D * FIELDS[field])
     mask = some_mask(B, M)
     whole = layer(x, source, mask=mask)
-    memory = layer.read(source)
+    cache = layer.project_kv(source)
     for i in range(L):
-        answer = layer.answer(x[:, i : i + 1], memory, mask=mask)
-        assert_close(answer, whole[:, i : i + 1], rtol=1e-4, atol=1e-5)
+        y = layer.attend(x[:, i : i + 1], cache, mask=mask)
+        assert_close(y, whole[:, i : i + 1], rtol=1e-4, atol=1e-5)
 
 
 @for_each_score
@@ -111,12 +111,12 @@ def test_decoding_word_by_word_is_the_causal_pass(oracle, score, field):
     layer = build(oracle, torch.float32, score=score, field=field)
     x = torch.randn(B, L, D * FIELDS[field])
     whole = layer(x, causal=True)
-    memory = None
+    cache = None
     for i in range(L):
         word = x[:, i : i + 1]
-        memory = layer.read(word, memory)
-        answer = layer.answer(word, memory, causal=True)
-        assert_close(answer, whole[:, i : i + 1], rtol=1e-4, atol=1e-5)
+        cache = layer.project_kv(word, cache)
+        y = layer.attend(word, cache, causal=True)
+        assert_close(y, whole[:, i : i + 1], rtol=1e-4, atol=1e-5)
 
 
 @for_each_score
@@ -124,17 +124,17 @@ def test_decoding_word_by_word_is_the_causal_pass(oracle, score, field):
 def test_decoding_in_chunks_is_the_causal_pass(oracle, score, field):
     layer = build(oracle, torch.float32, score=score, field=field)
     x = torch.randn(B, L, D * FIELDS[field])
-    memory, answers = None, []
+    cache, outputs = None, []
     for chunk in x.split([2, 3], dim=1):
-        memory = layer.read(chunk, memory)
-        answers.append(layer.answer(chunk, memory, causal=True))
-    assert_close(torch.cat(answers, dim=1), layer(x, causal=True), rtol=1e-4, atol=1e-5)
+        cache = layer.project_kv(chunk, cache)
+        outputs.append(layer.attend(chunk, cache, causal=True))
+    assert_close(torch.cat(outputs, dim=1), layer(x, causal=True), rtol=1e-4, atol=1e-5)
 
 
 @for_each_score
 @for_each_field
 @pytest.mark.parametrize("causal", [False, True])
-def test_with_nothing_to_attend_to_the_answer_is_the_bias(oracle, score, field, causal):
+def test_with_nothing_to_attend_to_the_output_is_the_bias(oracle, score, field, causal):
     layer = build(oracle, torch.float32, score=score, field=field)
     x = torch.randn(B, L, D * FIELDS[field], requires_grad=True)
     y = layer(x, mask=some_mask(B, L), causal=causal)
@@ -166,7 +166,7 @@ def test_large_scores_of_float16_do_not_overflow(score):
     assert layer(x).isfinite().all()
 
 
-def test_magnitude_score_does_not_see_a_common_turn_and_the_real_score_does(oracle):
+def test_magnitude_score_is_invariant_to_a_common_rotation_and_the_real_score_is_not(oracle):
     x = torch.randn(B, L, 2 * D, dtype=torch.float64)
     source = torch.randn(B, M, 2 * D, dtype=torch.float64)
     turned = oracle.halves(oracle.native(x) * torch.exp(torch.tensor(0.7j)))

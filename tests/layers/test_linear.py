@@ -104,7 +104,7 @@ def test_repr_names_widths_field_and_sharing():
 
 @for_each_share
 @for_each_dtype
-def test_real_hidden_units_hear_a_real_part_and_answer_with_complex_numbers(
+def test_real_hidden_units_take_a_real_part_and_have_complex_output_weights(
     oracle, tolerance, share, dtype
 ):
     layer = oracle.randomise(FeedForward(4, 6, share=share, hidden="real")).to(dtype)
@@ -112,13 +112,13 @@ def test_real_hidden_units_hear_a_real_part_and_answer_with_complex_numbers(
     ears, mouths = (m.weight.a.double() for m in (layer.widen, layer.narrow))
     w = torch.complex(ears[:, :4], -ears[:, 4:])
     v = torch.complex(mouths[:4], mouths[4:])
-    heard = torch.einsum("hd,...d->...h", w, oracle.native(z)).real + layer.widen.bias()
-    answer = torch.einsum("dh,...h->...d", v, F.relu(heard).to(v.dtype))
-    expected = answer + oracle.native(layer.narrow.bias())
+    hidden = torch.einsum("hd,...d->...h", w, oracle.native(z)).real + layer.widen.bias()
+    output = torch.einsum("dh,...h->...d", v, F.relu(hidden).to(v.dtype))
+    expected = output + oracle.native(layer.narrow.bias())
     assert_close(oracle.native(layer(z)), expected, **tolerance[dtype])
 
 
-def test_real_hidden_units_cost_as_many_weights_and_go_between_complex_numbers_only():
+def test_real_hidden_units_have_the_same_number_of_weights_and_need_a_complex_field():
     free, real = FeedForward(4, 6), FeedForward(4, 6, hidden="real")
     weights = [sum(p.numel() for p in m.parameters() if p.dim() == 2) for m in (free, real)]
     assert weights[0] == weights[1] == 2 * 2 * 4 * 6

@@ -115,7 +115,7 @@ def test_dropout_drops_both_parts_together_and_keeps_the_mean(field):
     assert y.mean().item() == pytest.approx(1, abs=0.01)
 
 
-def test_dropout_does_not_bend_the_phase_of_what_it_keeps(oracle):
+def test_dropout_keeps_the_phase_of_what_it_keeps(oracle):
     z = torch.randn(20, 2 * 30)
     before, after = oracle.native(z), oracle.native(Dropout(0.5)(z))
     kept = after != 0
@@ -131,7 +131,7 @@ def test_dropout_is_the_identity_in_evaluation(field, p):
         assert torch.equal(Dropout(p, field=field)(x), x)
 
 
-def test_batch_norm_learns_nothing_from_nothing():
+def test_batch_norm_of_padding_alone_leaves_the_statistics():
     norm = BatchNorm(2)
     norm(torch.zeros(0, 3, 4))
     norm(torch.ones(2, 3, 4), torch.zeros(2, 3, dtype=torch.bool))

@@ -130,7 +130,7 @@ def test_a_long_tail_of_wild_padding_leaves_the_end_state_untouched(oracle, kind
 
 @for_each_kind
 @pytest.mark.parametrize("field", ["real", "complex"])
-def test_sentences_may_be_read_in_two_halves(kind, field):
+def test_sentences_may_be_run_in_two_halves(kind, field):
     layer = KINDS[kind](IN, H, n_layers=2, field=field)
     x = torch.randn(B, L, 2 * IN if field == "complex" else IN)
     whole, end = layer(x)

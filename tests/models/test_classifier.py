@@ -3,8 +3,11 @@
 import pytest
 import torch
 
-from wordwave.models.classifier import Classifier, Tagger, count_parameters
-from wordwave.models.config import ENCODERS, IN_ATTENTION, PAPER_EMBEDDINGS, ModelConfig
+from wordwave.config_io import with_settings
+from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
+from wordwave.models.classifier import Classifier, Tagger
+from wordwave.models.config import ENCODERS, ModelConfig
+from wordwave.models.utils import count_parameters
 
 COMBINATIONS = [
     (encoder, embedding)
@@ -18,7 +21,9 @@ for_each = pytest.mark.parametrize(("encoder", "embedding"), COMBINATIONS)
 
 def model(encoder, embedding, kind=Classifier, **options):
     torch.manual_seed(0)
-    config = ModelConfig(embedding=embedding, encoder=encoder, dim=8, n_filters=4, **options)
+    config = with_settings(
+        ModelConfig(), embedding=embedding, encoder=encoder, dim=8, n_filters=4, **options
+    )
     return kind(config, 10, 3).eval()
 
 
@@ -45,7 +50,7 @@ def test_every_parameter_gets_a_finite_gradient(encoder, embedding):
 
 
 @pytest.mark.parametrize("embedding", PAPER_EMBEDDINGS)
-def test_a_bag_hears_the_order_of_words_only_through_waves(embedding):
+def test_a_bag_is_sensitive_to_word_order_only_with_waves(embedding):
     net = model("fasttext", embedding).double()
     same = torch.allclose(net(IDS[:1]), net(IDS[:1].flip(1)), atol=1e-12)
     assert same == (embedding != "complex-order")
@@ -64,19 +69,19 @@ def test_positions_inside_attention_are_relative(embedding):
 @pytest.mark.parametrize(
     ("encoder", "embedding"), [c for c in COMBINATIONS if c[0] in ("lstm", "transformer")]
 )
-def test_a_tagger_answers_at_every_word(encoder, embedding):
+def test_a_tagger_has_logits_for_every_word(encoder, embedding):
     net = model(encoder, embedding, Tagger)
     assert net(IDS).shape == (3, 7, 3)
     torch.testing.assert_close(net(IDS)[1:2, :3], net(IDS[1:2, :3]), atol=1e-5, rtol=1e-4)
 
 
-def test_combinations_that_make_no_sense_are_refused():
+def test_wrong_combinations_are_refused():
     with pytest.raises(ValueError, match=r"inside attention.*got 'cnn'"):
-        ModelConfig(embedding="rope", encoder="cnn")
+        with_settings(ModelConfig(), embedding="rope", encoder="cnn")
     with pytest.raises(ValueError, match=r"a tagger needs.*got 'fasttext'"):
         model("fasttext", "none", Tagger)
 
 
 def test_parameters_are_counted_as_trained():
-    config = ModelConfig(embedding="none", encoder="fasttext", dim=8, hidden_dim=0)
+    config = with_settings(ModelConfig(), embedding="none", encoder="fasttext", dim=8, hidden_dim=0)
     assert count_parameters(Classifier(config, 10, 3)) == 10 * 8 + 8 * 3 + 3

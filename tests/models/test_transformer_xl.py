@@ -1,4 +1,4 @@
-"""Transformer-XL: its attention is the formula, and memory is as good as the text itself."""
+"""Transformer-XL: its attention is the formula, and a memory equals the text itself."""
 
 from dataclasses import replace
 
@@ -7,13 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.layers import KVCache
-from wordwave.layers.relative_attention import RelativeAttention
+from wordwave.config_io import with_settings
+from wordwave.layers import KVCache, MultiHeadAttention, RelativeAttention
 from wordwave.models.config import TransformerXLConfig
 from wordwave.models.transformer_xl import TransformerXL, positions_in_words
 
 V = 11
-REAL = TransformerXLConfig(
+REAL = with_settings(
+    TransformerXLConfig(),
     embedding="none",
     dim=16,
     n_layers=2,
@@ -23,15 +24,15 @@ REAL = TransformerXLConfig(
     memory_length=100,
     eval_memory_length=100,
 )
-WAVES = replace(REAL, embedding="complex-order", dim=12)
+WAVES = with_settings(REAL, embedding="complex-order", dim=12)
 LETTERS = torch.arange(V) > 3
 KINDS = {
     "real": REAL,
     "real, norm after": replace(REAL, norm_first=False),
     "real, clamp_len": replace(REAL, clamp_len=3),
     "rope": replace(REAL, position="rope"),
-    "complex-vanilla": replace(WAVES, embedding="complex-vanilla"),
-    "tpe": replace(REAL, embedding="tpe"),
+    "complex-vanilla": with_settings(WAVES, embedding="complex-vanilla"),
+    "tpe": with_settings(REAL, embedding="tpe"),
     "complex-order": WAVES,
     "complex-order, segment": replace(WAVES, wave_positions="segment"),
     "complex-order, real hidden units": replace(WAVES, share="real", hidden_units="real"),
@@ -60,8 +61,8 @@ def test_relative_attention_is_the_formula(oracle, field, score, clamp_len, wind
     oracle.randomise(attention).double()
     parts, d = 2 if field == "complex" else 1, D // H
     whole = torch.randn(2, K, parts * D).double()
-    memory = attention.read(whole)
-    said = attention.look_back(whole[:, -L:], memory, window=window)
+    cache = attention.project_kv(whole)
+    y = attention.attend(whole[:, -L:], cache, causal=True, window=window)
 
     def numbers(x):  # complex numbers, or real ones as such
         return oracle.native(x) if field == "complex" else x.to(torch.complex128)
@@ -99,48 +100,49 @@ def test_relative_attention_is_the_formula(oracle, field, score, clamp_len, wind
                 values = torch.stack([(W_v @ x[b, j])[cut] for j in seen])
                 heads.append((weights.to(values.dtype).unsqueeze(1) * values).sum(0))
             expected[b, row] = W_o @ torch.cat(heads)
-    torch.testing.assert_close(numbers(said.detach()), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(numbers(y.detach()), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("score", ["real", "magnitude"])
 @pytest.mark.parametrize("field", ["real", "complex"])
 @pytest.mark.parametrize("length", [1, 3])
-def test_relative_attention_has_the_gradients_of_what_it_says(oracle, field, score, length):
+def test_relative_attention_passes_gradcheck(oracle, field, score, length):
     attention = RelativeAttention(4, 2, field=field, score=score)
     oracle.randomise(attention).double()
     x = torch.randn(2, 5, 8 if field == "complex" else 4).double().requires_grad_()
 
-    def look_back(x):
-        return attention.look_back(x[:, -length:], attention.read(x), window=2)
+    def attend(x):
+        cache = attention.project_kv(x)
+        return attention.attend(x[:, -length:], cache, causal=True, window=2)
 
-    assert torch.autograd.gradcheck(look_back, x)
+    assert torch.autograd.gradcheck(attend, x)
     with torch.no_grad():
-        alone = look_back(x)
-    torch.testing.assert_close(alone, look_back(x).detach())
-    assert look_back(x[:0]).shape == (0, length, x.shape[-1])
+        alone = attend(x)
+    torch.testing.assert_close(alone, attend(x).detach())
+    assert attend(x[:0]).shape == (0, length, x.shape[-1])
 
 
 def test_memory_over_segments_is_one_long_pass(oracle, config):
     model = built(oracle, config)
     ids = torch.randint(V, (2, 23))
     whole, _ = model(ids)
-    states, parts, n_read = None, [], 0
+    states, parts, offset = None, [], 0
     for part in ids.split(config.segment_length, dim=1):
-        logits, states = model(part, states, n_read)
+        logits, states = model(part, states, offset)
         parts.append(logits)
-        n_read = model.counted(part, n_read)
+        offset = model.next_offset(part, offset)
     torch.testing.assert_close(torch.cat(parts, 1), whole)
     assert states.shape[2] == 23 and not states.requires_grad
 
 
 @pytest.mark.parametrize("cuts", [[23], [1] * 23, [7, 1, 9, 6]])
-def test_reading_on_is_one_long_pass(oracle, config, cuts):
+def test_cached_passes_equal_one_long_pass(oracle, config, cuts):
     model = built(oracle, config)
     ids = torch.randint(V, (2, 23))
     whole, _ = model(ids)
     past, parts = None, []
     for part in ids.split(cuts, dim=1):
-        logits, past = model.read(part, past)
+        logits, past = model.forward_cached(part, past)
         parts.append(logits)
     torch.testing.assert_close(torch.cat(parts, 1), whole.detach())
 
@@ -149,27 +151,27 @@ def test_reading_on_is_one_long_pass(oracle, config, cuts):
 def test_with_a_short_memory_cuts_make_no_difference_either(oracle, config, memory_length):
     model = built(oracle, config)
     ids = torch.randint(V, (2, 23))
-    said = []
+    passes = []
     for cuts in ([23], [1] * 23, [7, 1, 9, 6]):
         past, parts = None, []
         for part in ids.split(cuts, dim=1):
-            logits, past = model.read(part, past, memory_length=memory_length)
+            logits, past = model.forward_cached(part, past, memory_length=memory_length)
             parts.append(logits)
-        assert all(m.keys.shape[2] == min(memory_length, 23) for m in past.memories)
-        said.append(torch.cat(parts, 1))
-    torch.testing.assert_close(said[1], said[0])
-    torch.testing.assert_close(said[2], said[0])
-    # Through two layers a character is felt two memories further on, and no further.
-    ids[:, 5] = 4  # a letter, and then another: what stands after it stands where it did
-    said[0], _ = model.read(ids, memory_length=memory_length)
+        assert all(cache.n_keys == min(memory_length, 23) for cache in past.caches)
+        passes.append(torch.cat(parts, 1))
+    torch.testing.assert_close(passes[1], passes[0])
+    torch.testing.assert_close(passes[2], passes[0])
+    # Through two layers a character affects those up to two memories after it.
+    ids[:, 5] = 4  # a letter, and then another one: positions after it stay the same
+    before, _ = model.forward_cached(ids, memory_length=memory_length)
     changed = ids.clone()
     changed[:, 5] = 5
-    other, _ = model.read(changed, memory_length=memory_length)
-    felt = (other != said[0]).any(-1).any(0).nonzero().flatten().tolist()
-    assert min(felt) == 5 and max(felt) <= 5 + 2 * memory_length
+    after, _ = model.forward_cached(changed, memory_length=memory_length)
+    affected = (after != before).any(-1).any(0).nonzero().flatten().tolist()
+    assert min(affected) == 5 and max(affected) <= 5 + 2 * memory_length
 
 
-def test_what_comes_later_never_changes_what_was_said(oracle, config):
+def test_logits_do_not_depend_on_what_follows(oracle, config):
     model = built(oracle, config)
     ids = torch.randint(V, (2, 12))
     before, _ = model(ids)
@@ -179,38 +181,41 @@ def test_what_comes_later_never_changes_what_was_said(oracle, config):
     assert (before[:, 7:] != after[:, 7:]).any()
 
 
-def test_memory_in_training_is_as_long_as_said_and_feels_no_gradient(oracle):
+def test_memory_in_training_has_the_set_length_and_no_gradient(oracle):
     model = built(oracle, replace(WAVES, memory_length=4)).train()
     ids = torch.randint(V, (3, 10))
     _, states = model(ids[:, :5])
     assert states.shape == (2, 3, 4, 24)
-    logits, states = model(ids[:, 5:], states, model.counted(ids[:, :5]))
+    logits, states = model(ids[:, 5:], states, model.next_offset(ids[:, :5]))
     logits.sum().backward()
     assert states.shape == (2, 3, 4, 24)
     assert all(p.grad is not None for p in model.parameters())
 
 
-def test_bf16_says_about_the_same_and_remembers_in_fp32(config):
+def test_bf16_is_close_and_keeps_its_memory_in_fp32(config):
     model = TransformerXL(config, V, LETTERS).eval()
     ids = torch.randint(V, (2, 10))
     exact, _ = model(ids)
     with torch.autocast("cpu", torch.bfloat16):
         _, states = model(ids[:, :5])
-        logits, _ = model(ids[:, 5:], states, model.counted(ids[:, :5]))
+        logits, _ = model(ids[:, 5:], states, model.next_offset(ids[:, :5]))
     assert states.dtype == torch.float32
     torch.testing.assert_close(logits.float(), exact[:, 5:], rtol=0.1, atol=0.1)
 
 
-def test_waves_start_again_with_each_segment_or_run_on(oracle):
+def test_wave_positions_restart_with_each_segment_or_continue(oracle):
     ids = torch.zeros(1, 10, dtype=torch.long)
     segment, running = (
         built(oracle, replace(WAVES, wave_positions=kind)) for kind in ("segment", "running")
     )
-    (there, _), (on, _) = segment.read(ids, memory_length=0), running.read(ids, memory_length=0)
+    (there, _), (on, _) = (
+        segment.forward_cached(ids, memory_length=0),
+        running.forward_cached(ids, memory_length=0),
+    )
     torch.testing.assert_close(there[:, :5], there[:, 5:])
     assert not torch.allclose(on[:, :5], on[:, 5:], atol=1e-3)
     wrapped = built(oracle, replace(WAVES, wave_positions="running", max_wave_position=5))
-    again, _ = wrapped.read(ids, memory_length=0)
+    again, _ = wrapped.forward_cached(ids, memory_length=0)
     torch.testing.assert_close(again[:, :5], again[:, 5:])
 
 
@@ -223,20 +228,23 @@ def test_waves_count_within_words(oracle):
 
     model = built(oracle, WAVES)
     ids = torch.tensor([[5, 6, 0, 5, 6, 1, 1, 5, 6]])
-    assert model.counted(ids).tolist() == [[2]] and model.counted(ids[:, :3]).tolist() == [[0]]
-    said, _ = model.read(ids, memory_length=0)  # without a memory only places tell words apart
-    torch.testing.assert_close(said[:, 3:5], said[:, :2])
-    torch.testing.assert_close(said[:, 7:], said[:, :2])
-    assert not torch.allclose(said[:, 5], said[:, 6], atol=1e-3)
+    assert model.next_offset(ids).tolist() == [[2]] and model.next_offset(ids[:, :3]).tolist() == [
+        [0]
+    ]
+    # Without a memory only positions tell words apart.
+    logits, _ = model.forward_cached(ids, memory_length=0)
+    torch.testing.assert_close(logits[:, 3:5], logits[:, :2])
+    torch.testing.assert_close(logits[:, 7:], logits[:, :2])
+    assert not torch.allclose(logits[:, 5], logits[:, 6], atol=1e-3)
 
     stays = built(oracle, replace(WAVES, max_wave_position=2))
-    long, _ = stays.read(torch.full((1, 6), 5), memory_length=0)
+    long, _ = stays.forward_cached(torch.full((1, 6), 5), memory_length=0)
     assert not torch.allclose(long[:, 0], long[:, 1], atol=1e-3)
     torch.testing.assert_close(long[:, 2:], long[:, 1:2].expand(-1, 4, -1))
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.integers(0, 5), st.integers(0, 30))
-def test_places_in_words_are_counted_on_wherever_a_text_is_cut(letters, before, cut):
+def test_positions_in_words_continue_wherever_a_text_is_cut(letters, before, cut):
     def count(letters):
         places, n = [], before
         for is_letter in letters:
@@ -254,15 +262,15 @@ def test_places_in_words_are_counted_on_wherever_a_text_is_cut(letters, before, 
         assert torch.equal(positions_in_words(text[:, cut:], n), whole[:, cut:])
 
 
-def test_positions_within_words_need_to_know_what_a_letter_is():
+def test_positions_within_words_need_letters():
     with pytest.raises(ValueError, match=r"need letters \(11,\), got None"):
         TransformerXL(WAVES, V)
     with pytest.raises(ValueError, match=r"need letters \(11,\), got \(3,\)"):
         TransformerXL(WAVES, V, LETTERS[:3])
-    assert TransformerXL(replace(WAVES, wave_positions="segment"), V).places.letters is None
+    assert TransformerXL(replace(WAVES, wave_positions="segment"), V).counter.letters is None
 
 
-def test_streams_at_their_own_places_are_read_as_each_alone(oracle):
+def test_streams_with_their_own_offsets_are_independent(oracle):
     model = built(oracle, replace(WAVES, wave_positions="running", max_wave_position=7))
     ids, places = torch.randint(V, (2, 5)), torch.tensor([[3], [20]])
     together, _ = model(ids, None, places)
@@ -270,14 +278,14 @@ def test_streams_at_their_own_places_are_read_as_each_alone(oracle):
         torch.testing.assert_close(together[i : i + 1], model(ids[i : i + 1], None, place)[0])
 
 
-def test_what_is_made_of_distances_grows_with_what_was_read(oracle):
+def test_projected_distances_grow_with_the_cache(oracle):
     model = built(oracle, WAVES)
     ids, past = torch.randint(V, (1, 40)), None
-    whole, _ = model.read(ids, memory_length=10**9)
+    whole, _ = model.forward_cached(ids, memory_length=10**9)
     for i in range(40):
-        logits, past = model.read(ids[:, i : i + 1], past, memory_length=10**9)
+        logits, past = model.forward_cached(ids[:, i : i + 1], past, memory_length=10**9)
         torch.testing.assert_close(logits[:, 0], whole[:, i])
-    assert past.distances[0].shape[1] <= 80
+    assert past.caches[0].distances.shape[1] <= 80
 
 
 def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(oracle):
@@ -303,31 +311,32 @@ def test_tied_predictions_learn_the_amplitude_and_untied_ones_have_their_own(ora
 )
 def test_wrong_settings_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        replace(TransformerXLConfig(), **wrong)
+        with_settings(TransformerXLConfig(), **wrong)
 
 
-def test_positions_that_nobody_looks_at_may_be_what_they_were():
-    assert TransformerXLConfig(embedding="none", wave_positions="segment").counts is None
+def test_positions_that_are_not_used_are_not_checked():
+    config = with_settings(TransformerXLConfig(), embedding="none", wave_positions="segment")
+    assert config.counts is None
 
 
 @pytest.mark.parametrize("kind", ["word", "segment", "running"])
-def test_reading_nothing_changes_nothing(oracle, kind):
+def test_an_empty_text_changes_nothing(oracle, kind):
     model = built(oracle, replace(WAVES, wave_positions=kind))
     ids = torch.randint(V, (2, 6))
-    whole, _ = model.read(ids)
-    _, past = model.read(ids[:, :3])
-    _, past = model.read(ids[:, :0], past)
-    torch.testing.assert_close(model.read(ids[:, 3:], past)[0], whole[:, 3:])
+    whole, _ = model.forward_cached(ids)
+    _, past = model.forward_cached(ids[:, :3])
+    _, past = model.forward_cached(ids[:, :0], past)
+    torch.testing.assert_close(model.forward_cached(ids[:, 3:], past)[0], whole[:, 3:])
     with pytest.raises(ValueError, match=r"ids must be in \[0, 11\), got 11"):
-        model.read(torch.tensor([[11]]))
+        model.forward_cached(torch.tensor([[11]]))
 
 
 def test_rope_is_for_real_numbers():
     with pytest.raises(ValueError, match="position='rope' goes with field='real'"):
-        RelativeAttention(8, 2, field="complex", position="rope")
+        MultiHeadAttention(8, 2, field="complex", position="rope")
 
 
-def test_memory_is_that_of_the_layers_package(oracle):
-    _, past = built(oracle, WAVES).read(torch.randint(V, (1, 3)))
-    assert all(isinstance(m, KVCache) for m in past.memories)
-    assert past.distances[0].shape[1] >= 3
+def test_the_state_holds_kv_caches_with_distances(oracle):
+    _, past = built(oracle, WAVES).forward_cached(torch.randint(V, (1, 3)))
+    assert all(isinstance(m, KVCache) for m in past.caches)
+    assert past.caches[0].distances.shape[1] >= 3

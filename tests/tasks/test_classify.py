@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from wordwave.config_io import with_settings
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
-from wordwave.models.config import ENCODERS, PAPER_EMBEDDINGS, ModelConfig
-from wordwave.tasks.classification import prepare
+from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingConfig
+from wordwave.models.config import ENCODERS, ModelConfig
+from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
-from wordwave.tasks.run import train
 from wordwave.training.config import TrainingConfig
 
 TEXTS = ["a fine film", "a dull film", "fine plot and fine words", "how very dull", "fine"] * 6
@@ -21,6 +22,10 @@ LABELS = ["good", "bad", "good", "bad", "good"] * 6
 def parts(n=30):
     examples = Examples(TEXTS[:n], LABELS[:n], "films")
     return Splits(examples, examples, examples)
+
+
+def prepared(settings):
+    return ClassificationJob(settings).prepare(parts())
 
 
 @pytest.fixture
@@ -35,7 +40,7 @@ def config(vectors=None, **model):
     return ClassificationConfig(
         DataConfig(data="films.csv"),
         TextConfig(vectors=None if vectors is None else str(vectors)),
-        ModelConfig(**model),
+        with_settings(ModelConfig(), **model),
         TrainingConfig(epochs=2),
     )
 
@@ -44,28 +49,28 @@ def config(vectors=None, **model):
 @pytest.mark.parametrize("embedding", PAPER_EMBEDDINGS)
 def test_a_loaded_run_says_what_the_trained_one_says(tmp_path, vectors, encoder, embedding):
     settings = config(vectors, encoder=encoder, embedding=embedding)
-    prepared = prepare(settings, parts())
-    result = train(prepared, tmp_path / "run")
+    job = ClassificationJob(settings).prepare(parts())
+    result = job.train(tmp_path / "run")
     loaded = TextClassifier.load(tmp_path / "run")
     texts = [*TEXTS[:5], "an unknown word", "zebra fine"]
-    torch.testing.assert_close(loaded.logits(texts), prepared.classifier.logits(texts))
+    torch.testing.assert_close(loaded.logits(texts), job.text_model.logits(texts))
     assert result["test"]["accuracy"] == pytest.approx(
         sum(a == b for a, b in zip(loaded.predict(TEXTS), LABELS, strict=True)) / 30
     )
 
 
 def test_words_with_a_pretrained_vector_are_known_though_training_lacks_them(vectors):
-    vocabulary = prepare(config(vectors), parts()).classifier.encoder.vocabulary
+    vocabulary = prepared(config(vectors)).text_model.encoder.vocabulary
     assert "zebra" in vocabulary
     few = replace(config(vectors), text=TextConfig(vectors=str(vectors), extra_words=0))
-    assert "zebra" not in prepare(few, parts()).classifier.encoder.vocabulary
+    assert "zebra" not in prepared(few).text_model.encoder.vocabulary
 
 
 def test_the_model_depends_on_config_and_data_alone():
     torch.manual_seed(1)
-    first = prepare(config(), parts()).classifier.model.state_dict()
+    first = prepared(config()).text_model.model.state_dict()
     torch.manual_seed(2)
-    again = prepare(config(), parts()).classifier.model.state_dict()
+    again = prepared(config()).text_model.model.state_dict()
     assert all(torch.equal(first[k], again[k]) for k in first)
 
 
@@ -74,7 +79,7 @@ def test_the_model_depends_on_config_and_data_alone():
     [
         ({"training": {"random_positions": 3}}, "at least 5, the words of the longest text, got 3"),
         (
-            {"training": {"random_positions": 900}, "model": {"embedding": "pe"}},
+            {"training": {"random_positions": 900}, "model": {"embedding": EmbeddingConfig("pe")}},
             "at most 512, the positions of 'pe', got 900",
         ),
         (
@@ -91,25 +96,25 @@ def test_settings_that_would_fail_in_mid_training_are_refused_before(changes, me
     for part, values in changes.items():
         settings = replace(settings, **{part: replace(getattr(settings, part), **values)})
     with pytest.raises(ValueError, match=message):
-        prepare(settings, parts())
+        prepared(settings)
 
 
 def test_other_examples_do_not_go_on_with_a_run_and_leave_it_as_it_was(tmp_path):
-    from wordwave.training.run import Stopped
+    from wordwave.training.run import TrainingStopped
 
     settings = config()
 
     def stop(report):
-        raise Stopped
+        raise TrainingStopped
 
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(prepare(settings, parts()), folder, save_every=0, watch=_after(3, stop))
+        prepared(settings).train(folder, save_every=0, watch=_after(3, stop))
     words = (folder / "vocab.json").read_text()
-    with pytest.raises(ValueError, match="it has learnt from other examples"):
-        train(prepare(settings, parts(25)), folder)
+    with pytest.raises(ValueError, match="it was trained on other examples"):
+        ClassificationJob(settings).prepare(parts(25)).train(folder)
     assert (folder / "vocab.json").read_text() == words
-    assert train(prepare(settings, parts()), folder)["epochs"] == 2
+    assert prepared(settings).train(folder)["epochs"] == 2
 
 
 def _after(n, act):

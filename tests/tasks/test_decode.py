@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from wordwave.config_io import with_settings
 from wordwave.models.beam_search import Recomputed, beam_search
 from wordwave.models.config import TranslationModelConfig
-from wordwave.models.encoder_decoder import END, START
-from wordwave.models.lstm_decoder import translation_model
+from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 
 WORDS = (4, 5, 6)
 KINDS = [
@@ -25,7 +25,8 @@ for_each = pytest.mark.parametrize(("architecture", "embedding"), KINDS)
 def build(architecture, embedding, vocab_size=7, scale=4.0):
     """Random weights; a large scale makes some words much likelier than others."""
     torch.manual_seed(1)
-    config = TranslationModelConfig(
+    config = with_settings(
+        TranslationModelConfig(),
         architecture=architecture,
         embedding=embedding,
         dim=8,
@@ -36,8 +37,8 @@ def build(architecture, embedding, vocab_size=7, scale=4.0):
     )
     model = translation_model(config, vocab_size).double().eval()
     with torch.no_grad():
-        model.embedding.meaning.mul_(scale)
-        model.embedding.meaning[0] = 0
+        model.embedding.vectors.mul_(scale)
+        model.embedding.vectors[0] = 0
     return model
 
 
@@ -47,9 +48,9 @@ def everything(model, source, longest, penalty):
     found = []
     for n in range(longest + 1):
         for words in product(WORDS, repeat=n):
-            target = torch.tensor([[START, *words]])
+            target = torch.tensor([[BOS_ID, *words]])
             logs = model(source, target).log_softmax(-1)[0]
-            total = sum(float(logs[i, w]) for i, w in enumerate((*words, END)))
+            total = sum(float(logs[i, w]) for i, w in enumerate((*words, EOS_ID)))
             found.append((total / ((5 + n + 1) / 6) ** penalty, list(words)))
     return sorted(found, reverse=True)
 
@@ -60,7 +61,7 @@ def test_a_wide_beam_finds_what_searching_everything_finds(architecture, embeddi
     model = build(architecture, embedding)
     source = torch.tensor([[4, 6, 5], [5, 5, 0]])
     beam = sum(3**n for n in range(4)) + 1
-    options = {"longest": [3, 2], "beam": beam, "n_best": 8, "length_penalty": penalty}
+    options = {"max_lengths": [3, 2], "beam": beam, "n_best": 8, "length_penalty": penalty}
     for decoder in (model, Recomputed(model)):
         found = beam_search(decoder, source, **options)
         for row, (n, longest) in enumerate(((3, 3), (2, 2))):
@@ -79,14 +80,16 @@ def test_the_cache_and_the_company_change_nothing(architecture, embedding, beam)
         source[row, n:] = 0
     longest = [12, 3, 7, 9, 5]
     options = {"beam": beam, "n_best": beam}
-    together = beam_search(model, source, longest=longest, **options)
-    again = beam_search(Recomputed(model), source, longest=longest, **options)
+    together = beam_search(model, source, max_lengths=longest, **options)
+    again = beam_search(Recomputed(model), source, max_lengths=longest, **options)
     order = [3, 0, 4, 2, 1]
     mixed = beam_search(
-        model, F.pad(source[order], (0, 5)), longest=[longest[i] for i in order], **options
+        model, F.pad(source[order], (0, 5)), max_lengths=[longest[i] for i in order], **options
     )
     for row, n in enumerate(lengths):
-        alone = beam_search(model, source[row : row + 1, :n], longest=[longest[row]], **options)[0]
+        alone = beam_search(
+            model, source[row : row + 1, :n], max_lengths=[longest[row]], **options
+        )[0]
         for other in (alone, again[row], mixed[order.index(row)]):
             assert [h.ids for h in other] == [h.ids for h in together[row]]
             scores = pytest.approx([h.score for h in together[row]], abs=1e-4)
@@ -98,21 +101,21 @@ def test_the_cache_and_the_company_change_nothing(architecture, embedding, beam)
 def test_a_beam_of_one_takes_the_likeliest_word_each_time():
     model = build("transformer", "complex-order", vocab_size=20)
     source = torch.randint(4, 20, (4, 5))
-    found = beam_search(model, source, longest=[8] * 4, beam=1)
+    found = beam_search(model, source, max_lengths=[8] * 4, beam=1)
     for row, (best,) in enumerate(found):
-        words = [START]
-        while words[-1] != END and len(words) < 9:
+        words = [BOS_ID]
+        while words[-1] != EOS_ID and len(words) < 9:
             logits = model(source[row : row + 1], torch.tensor([words]))[0, -1].detach()
             logits[:3] = -torch.inf
             words.append(int(logits.argmax()))
-        assert best.ids == [w for w in words[1:] if w != END]
+        assert best.ids == [w for w in words[1:] if w != EOS_ID]
 
 
 def test_more_penalty_never_gives_a_shorter_sentence():
     model = build("transformer", "tpe", vocab_size=20, scale=2.0)
     source = torch.randint(4, 20, (6, 5))
     short, long = (
-        beam_search(model, source, longest=[10] * 6, beam=20, length_penalty=penalty)
+        beam_search(model, source, max_lengths=[10] * 6, beam=20, length_penalty=penalty)
         for penalty in (0.0, 3.0)
     )
     pairs = [(len(a[0].ids), len(b[0].ids)) for a, b in zip(short, long, strict=True)]
@@ -125,22 +128,24 @@ def test_more_penalty_never_gives_a_shorter_sentence():
         ({"beam": 0}, "beam must be at least 1, got 0"),
         ({"beam": 2, "n_best": 3}, r"n_best must be .* at most beam \(2\), got 3"),
         ({"length_penalty": -1.0}, r"length_penalty must be in \[0, 10\], got -1.0"),
-        ({"longest": [1, 2]}, "a number for each of 1 sources, got 2"),
+        ({"max_lengths": [1, 2]}, "a number for each of 1 sources, got 2"),
     ],
 )
 def test_searches_that_make_no_sense_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
-        beam_search(build("transformer", "none"), torch.tensor([[4]]), **{"longest": [3]} | options)
+        beam_search(
+            build("transformer", "none"), torch.tensor([[4]]), **{"max_lengths": [3]} | options
+        )
 
 
 def test_no_sources_no_translations():
     model = build("transformer", "none")
-    assert beam_search(model, torch.zeros(0, 3, dtype=torch.long), longest=[]) == []
+    assert beam_search(model, torch.zeros(0, 3, dtype=torch.long), max_lengths=[]) == []
 
 
 def test_a_model_without_probabilities_is_refused_and_not_asked_for_ever():
     model = build("transformer", "tpe")
     with torch.no_grad():
-        model.embedding.meaning.fill_(torch.nan)
+        model.embedding.vectors.fill_(torch.nan)
     with pytest.raises(ValueError, match="must give each word a probability, got NaN"):
-        beam_search(model, torch.tensor([[4, 5]]), longest=[3])
+        beam_search(model, torch.tensor([[4, 5]]), max_lengths=[3])

@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from tolerance import approx
-from wordwave.lab.tasks import probe
+from wordwave.config_io import with_settings
+from wordwave.lab.tasks import probe_task
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, TextClassifier
+from wordwave.tasks.classification import ClassificationTask, LabelledSentences
+from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.tasks.explain import ROUNDING, explain, moved, moves_to_try, without
 from wordwave.text.batching import Sentences
@@ -24,7 +26,8 @@ TEXT = "the film is not bad but good"
 
 
 def build(embedding="none", encoder="fasttext", *, max_length=60, tokenizer=None, **options):
-    config = ModelConfig(
+    config = with_settings(
+        ModelConfig(),
         embedding=embedding,
         encoder=encoder,
         dim=8,
@@ -48,9 +51,11 @@ def p_of(classifier, label, text):
 def precedence():
     """A small wave model that has learnt whether A stands before B."""
     torch.manual_seed(0)
-    task = probe("precedence")
+    task = probe_task("precedence")
     options = {"hidden_dim": 16, "pooling": "sum", "dropout": 0.0}
-    config = ModelConfig(embedding="complex-order", encoder="fasttext", dim=16, **options)
+    config = with_settings(
+        ModelConfig(), embedding="complex-order", encoder="fasttext", dim=16, **options
+    )
     model = Classifier(config, len(task.words), 2)
     data = task.examples(1200, (8, 14), seed=0)
     labelled = LabelledSentences(Sentences.from_padded(data.ids), data.targets)
@@ -197,7 +202,7 @@ def test_a_seed_gives_the_same_shuffles():
 
 def test_explanations_are_json():
     said = explain(build("complex-order"), " ".join(WORDS * 2), most_moves=50)
-    told = json.loads(json.dumps(said.plain(), allow_nan=False))
+    told = json.loads(json.dumps(said.to_dict(), allow_nan=False))
     assert told["label"] == said.label and told["words"][0]["word"] == "the"
     assert told["after_move"] == said.after_move
 

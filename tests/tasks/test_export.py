@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from wordwave.config_io import with_settings
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks import export
@@ -37,7 +38,8 @@ MODELS = [
 
 def build(encoder="fasttext", embedding="complex-order", *, tokenizer=None, **options):
     sizes = {"dim": 4, "hidden_dim": 4, "n_filters": 3, "widths": (3,), "n_heads": 2}
-    config = ModelConfig(
+    config = with_settings(
+        ModelConfig(),
         encoder=encoder,
         embedding=embedding,
         feed_forward_dim=4,
@@ -129,7 +131,7 @@ def test_missing_packages_are_named_with_their_extra(package, tmp_path, monkeypa
 
 
 def test_a_model_too_large_for_one_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "LARGEST", 100)
+    monkeypatch.setattr(export, "MAX_WEIGHTS", 100)
     with pytest.raises(ValueError, match="at most 2 GB, got weights of"):
         export_onnx(build(), tmp_path / "model.onnx")
 

@@ -13,10 +13,19 @@ from wordwave.models.cached_bag import CachedBag
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks import classifier as sentences
-from wordwave.tasks.classification import prepare, score
-from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, classes_of, logits_of
+from wordwave.tasks.classification import (
+    ClassificationJob,
+    ClassificationTask,
+    LabelledSentences,
+    score,
+)
+from wordwave.tasks.classifier import classes_of, logits_of
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.text.batching import Sentences
+
+
+def prepare(config, data):
+    return ClassificationJob(config).prepare(data)
 
 
 @pytest.fixture
@@ -54,7 +63,7 @@ def test_the_estimate_counts_weights_moments_best_and_gradients(machine, row_spa
         model=given.model, training=type(given.training)(row_sparse=row_sparse, batch_size=1)
     )
     machine(10**9)
-    model = prepare(given, parts).classifier.model
+    model = prepare(given, parts).text_model.model
     sizes = {name: 4 * p.numel() for name, p in model.named_parameters()}
     tables = sum(size for name, size in sizes.items() if name.startswith("embedding."))
     needed = 5 * sum(sizes.values()) - row_sparse * tables + 16 * 2
@@ -69,7 +78,9 @@ def test_a_test_part_of_many_classes_is_refused_before_training(machine):
     many = examples(10, 2_000)
     machine(10**8)  # 2,000 classes have 4,000,000 pairs, 32 bytes each
     prepare(config(dim=4, hidden_dim=4), Splits(many, None, None))
-    with pytest.raises(ValueError, match="2,000 classes; a test part needs a table of all pairs"):
+    with pytest.raises(
+        ValueError, match="2,000 classes; a test set needs a confusion matrix of all pairs"
+    ):
         prepare(config(dim=4, hidden_dim=4), Splits(many, None, many))
     with pytest.raises(ValueError, match=r"scoring 2,000 classes would need about 0.1 GB"):
         score(torch.tensor([0]), torch.tensor([0]), [str(i) for i in range(2_000)])
@@ -92,7 +103,7 @@ def test_scoring_many_classes_a_few_at_a_time_gives_the_same(monkeypatch):
     task = ClassificationTask(data, data)
     logits, figures = logits_of(model, rows), task.score(model)
     monkeypatch.setattr(sentences, "LOGITS_AT_ONCE", 120)  # two rows
-    assert max(len(some) for some, _ in sentences.read(model, rows)) == 2
+    assert max(len(some) for some, _ in sentences.batched_logits(model, rows)) == 2
     torch.testing.assert_close(logits_of(model, rows), logits)
     assert torch.equal(classes_of(model, rows), logits.argmax(-1))
     assert task.score(model) == pytest.approx(figures)
@@ -100,10 +111,10 @@ def test_scoring_many_classes_a_few_at_a_time_gives_the_same(monkeypatch):
     assert figures["likelihood"] == pytest.approx(-float(loss))
 
 
-def test_no_gigabytes_are_remembered_of_a_wide_first_layer():
+def test_a_wide_first_layer_is_not_cached():
     wide = Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10_000)
-    assert not CachedBag.serves(wide)
-    assert CachedBag.serves(Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10))
+    assert not CachedBag.supports(wide)
+    assert CachedBag.supports(Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10))
 
 
 def test_the_limit_of_a_process_counts():

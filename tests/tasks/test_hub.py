@@ -10,7 +10,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.classification import prepare
+from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import FILES, TextClassifier
 from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
 
@@ -32,7 +32,7 @@ def untrained(folder, tokenizer="plain"):
         model=ModelConfig(hidden_dim=4),
     )
     examples = Examples(TEXTS, ["person", "place"] * 2)
-    return prepare(config, Splits(examples, None, None)).classifier
+    return ClassificationJob(config).prepare(Splits(examples, None, None)).text_model
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_the_page_of_a_model(tmp_path):
         "| embedding | complex-order, 2 dimensions |",
         "| trained on | questions.csv |",
         "| test accuracy | 0.9125, 95% interval 0.8500 to 0.9500, 80 examples |",
-        "| dev accuracy | 0.9300 |",
+        "| validation accuracy | 0.9300 |",
     ]:
         assert part in card.text
     plain = str(classifier.generate_model_card())

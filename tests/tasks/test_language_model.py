@@ -8,30 +8,30 @@ import torch
 import torch.nn.functional as F
 
 from tolerance import approx
+from wordwave.config_io import with_settings
 from wordwave.data.characters import Alphabet, text_of
-from wordwave.data.corpora import load_text
-from wordwave.models.classifier import count_parameters
 from wordwave.models.config import TransformerXLConfig
 from wordwave.models.transformer_xl import TransformerXL
+from wordwave.models.utils import count_parameters
 from wordwave.tasks.config import (
     LanguageModelConfig,
     LanguageModelDataConfig,
     LanguageModelTrainingConfig,
     Sampling,
+)
+from wordwave.tasks.language_model import (
+    LanguageModel,
+    bits_of,
+    counted_before,
     draw,
+    model_for,
 )
-from wordwave.tasks.language_model import LanguageModel, bits_of, counted_before, model_for
-from wordwave.tasks.language_modelling import (
-    LanguageModelTask,
-    Segments,
-    evaluate_language_model,
-    prepare,
-)
-from wordwave.tasks.run import train
-from wordwave.training.loop import Training
+from wordwave.tasks.language_modelling import LanguageModelJob, LanguageModelTask, Segments
+from wordwave.training.run import load_state, state_of
 
 WORDS = "the quick brown fox jumps over the lazy dog. "
-REAL = TransformerXLConfig(
+REAL = with_settings(
+    TransformerXLConfig(),
     embedding="none",
     dim=16,
     n_layers=2,
@@ -44,10 +44,14 @@ REAL = TransformerXLConfig(
 KINDS = {
     "real": REAL,
     "rope": replace(REAL, position="rope"),
-    "waves": replace(REAL, embedding="complex-order", dim=12),
-    "tpe": replace(REAL, embedding="tpe"),
-    "waves by segment": replace(REAL, embedding="complex-order", dim=12, wave_positions="segment"),
-    "running waves": replace(REAL, embedding="complex-order", dim=12, wave_positions="running"),
+    "waves": with_settings(REAL, embedding="complex-order", dim=12),
+    "tpe": with_settings(REAL, embedding="tpe"),
+    "waves by segment": with_settings(
+        REAL, embedding="complex-order", dim=12, wave_positions="segment"
+    ),
+    "running waves": with_settings(
+        REAL, embedding="complex-order", dim=12, wave_positions="running"
+    ),
 }
 QUICK = LanguageModelTrainingConfig(max_steps=20, eval_every=6, batch_size=3, learning_rate=0.01)
 
@@ -64,7 +68,8 @@ def a_writer(oracle, config, text=WORDS):
 
 
 def prepared(config):
-    return prepare(config, load_text(config.data.data, config.data.unit))
+    job = LanguageModelJob(config)
+    return job.prepare(job.load_data())
 
 
 def test_bits_do_not_depend_on_how_the_text_is_cut(oracle, config):
@@ -72,7 +77,7 @@ def test_bits_do_not_depend_on_how_the_text_is_cut(oracle, config):
     text = text_of(WORDS * 2, "text")
     ids = torch.from_numpy(writer.alphabet.encode(WORDS * 2)).unsqueeze(0)
     for memory_length in (0, 5, 500):
-        logits, _ = writer.model.read(ids[:, :-1], memory_length=memory_length)
+        logits, _ = writer.model.forward_cached(ids[:, :-1], memory_length=memory_length)
         whole = float(F.cross_entropy(logits[0], ids[0, 1:], reduction="sum")) / math.log(2)
         for batch_size, segment_length in ((1, 5), (2, 7), (5, 16), (16, 128)):
             found = bits_of(
@@ -101,7 +106,7 @@ def test_writing_with_a_memory_is_writing_without(oracle, config):
     for prompt in ("", WORDS):  # the last is longer than the memory
         for sampling in (Sampling(temperature=0), Sampling(temperature=1.2, top_k=9, top_p=0.9)):
             cached, anew = (
-                "".join(writer.write(prompt, 25, sampling, cached=cached))
+                writer.generate(prompt, 25, sampling=sampling, cached=cached)
                 for cached in (True, False)
             )
             assert cached == anew and len(cached) == 25
@@ -109,7 +114,7 @@ def test_writing_with_a_memory_is_writing_without(oracle, config):
 
 def test_seeds_repeat_a_text_and_change_it(oracle):
     writer = a_writer(oracle, REAL)
-    texts = ["".join(writer.write("the", 60, Sampling(seed=seed))) for seed in (0, 0, 1)]
+    texts = [writer.generate("the", 60, sampling=Sampling(seed=seed)) for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
 
 
@@ -128,7 +133,7 @@ def test_narrow_choices_are_kept_and_the_unknown_character_is_never_written(orac
     writer = a_writer(oracle, REAL)
     with torch.no_grad():
         writer.model.bias[0] = 100.0
-    assert "\N{REPLACEMENT CHARACTER}" not in "".join(writer.write("ß", 50))
+    assert "\N{REPLACEMENT CHARACTER}" not in writer.generate("ß", 50)
     assert writer.unknown_in("the ß Ö") == ["ß", "Ö"]
 
 
@@ -180,7 +185,9 @@ def test_streams_count_within_words_wherever_they_begin(oracle):
     for starts in ([0, 1], [3, 4], [7, 200]):
         told = counted_before(text, torch.tensor(starts), writer.alphabet, of_model)
         ids = [writer.alphabet.ids(text.symbols[:start]) for start in starts]
-        read = [int(writer.model.counted(torch.from_numpy(i)[None])) if len(i) else 0 for i in ids]
+        read = [
+            int(writer.model.next_offset(torch.from_numpy(i)[None])) if len(i) else 0 for i in ids
+        ]
         assert told.flatten().tolist() == read
     capped = replace(of_model, max_wave_position=2)
     assert counted_before(text, torch.tensor([8]), writer.alphabet, capped).tolist() == [[2]]
@@ -197,18 +204,17 @@ def test_going_on_ends_with_the_weights_of_never_having_stopped(config, stop_aft
     )
 
     def begun():
-        ready = prepared(settings)
-        return Training(ready.writer.model, ready.task, settings.training)
+        return prepared(settings).training()
 
     whole, first = begun(), begun()
     list(whole.run())
     for n, _ in enumerate(first.run()):
         if n == stop_after:
             break
-    tensors, progress = first.state()
+    tensors, progress = state_of(first)
     assert any(name.startswith("task.states") for name in tensors)
     second = begun()
-    second.load_state({k: v.clone() for k, v in tensors.items()}, progress)
+    load_state(second, {k: v.clone() for k, v in tensors.items()}, progress)
     list(second.run())
     for name, weight in whole.model.state_dict().items():
         assert torch.equal(weight, second.model.state_dict()[name]), name
@@ -225,16 +231,17 @@ def test_a_periodic_text_is_learnt_in_seconds(kind, tmp_path):
     )
     config = LanguageModelConfig(LanguageModelDataConfig(data=str(path)), model, training)
     folder = tmp_path / "run"
-    result = train(prepared(config), folder)
+    result = prepared(config).train(folder)
     assert result["test_bpc"] < 0.1
     writer = LanguageModel.load(folder)
     prompt = "abcaabdc " * 3 + "abca"
-    assert "".join(writer.write(prompt, 14, Sampling(temperature=0))) == "abdc abcaabdc "
-    figures = evaluate_language_model(folder)
+    assert writer.generate(prompt, 14, sampling=Sampling(temperature=0)) == "abdc abcaabdc "
+    job = LanguageModelJob.from_run(folder)
+    figures = job.evaluate(job.test_data(folder)).scores
     assert figures["bpc"] == pytest.approx(result["test_bpc"], rel=1e-4)
     other = tmp_path / "other.txt"
     other.write_text("abcaabdc ☂" * 3)
-    figures = evaluate_language_model(folder, other, memory_length=5)
+    figures = job.evaluate(job.read_data(data=other), memory_length=5).scores
     assert figures["unknown"] == 3 and figures["bpc"] > 0.5 and figures["characters"] == 29
 
 
@@ -247,7 +254,7 @@ def test_bytes_are_learnt_as_characters_are(tmp_path):
     config = LanguageModelConfig(
         LanguageModelDataConfig(data=str(path), unit="byte"), KINDS["waves"], training
     )
-    assert train(prepared(config), tmp_path / "run")["test_bpc"] < 0.5
+    assert prepared(config).train(tmp_path / "run")["test_bpc"] < 0.5
 
 
 def test_too_short_a_text_and_settings_without_meaning_are_refused(tmp_path):
@@ -257,7 +264,7 @@ def test_too_short_a_text_and_settings_without_meaning_are_refused(tmp_path):
         LanguageModelDataConfig(data=str(path)), REAL, replace(QUICK, batch_size=200)
     )
     with pytest.raises(ValueError, match="more than batch_size=200 characters, got 90"):
-        train(prepared(config), tmp_path / "run")
+        prepared(config).train(tmp_path / "run")
     with pytest.raises(ValueError, match="word_dropout has no meaning for language models"):
         LanguageModelTrainingConfig(word_dropout=0.1)
 
@@ -278,17 +285,16 @@ def test_rows_of_table_6_have_as_many_parameters_as_each_other():
 
 
 def test_table_6_runs_goes_on_and_reports(tmp_path):
-    from experiments.table6 import ROWS, Table6, draw_table6, table6_grid
-    from wordwave.tables import markdown
+    from experiments.table6 import ROWS, Table6, draw_table6, table6_table
 
     path = tmp_path / "text.txt"
     path.write_text(WORDS * 60)
     changes = (("batch_size", 2), ("eval_every", 1), ("eval_chars", 50), ("test_chars", 50))
     table = Table6(tmp_path / "out", data=str(path), steps=2, seeds=1, changes=changes)
-    records = list(table.run(n_jobs=1))
+    records = list(table.grid.run_missing(n_jobs=1))
     assert {r["row"] for r in records} == set(ROWS)
-    assert not list(table.run(n_jobs=1))
+    assert not list(table.grid.run_missing(n_jobs=1))
     assert set(table.steps_of("updates").values()) == {2}
-    told = markdown(table6_grid(table))
+    told = table6_table(table).to_markdown()
     assert all(f"| {row} |" in told for row in ROWS) and "equal time" in told
     assert draw_table6(table)[0].read_bytes()[:4] == b"\x89PNG"

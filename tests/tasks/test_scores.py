@@ -21,6 +21,6 @@ def test_figures_of_each_class_are_those_counted_by_hand():
 def test_of_many_classes_the_most_frequent_confusions_are_shown():
     labels = [f"class {i}" for i in range(20)]
     wanted, said = torch.tensor([3, 3, 3, 7, 1]), torch.tensor([4, 4, 3, 8, 1])
-    table = confusion_table(score(wanted, said, labels))
+    table = confusion_table(score(wanted, said, labels).plain())
     assert table.title == "most frequent confusions" and table.row_count == 2
     assert [str(cell) for cell in table.columns[2].cells] == ["2", "1"]

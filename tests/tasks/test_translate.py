@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from wordwave.config_io import with_settings
 from wordwave.data.parallel import ParallelSentences, ParallelSplits
 from wordwave.models.config import TranslationModelConfig
 from wordwave.tasks.bleu import score_translations
@@ -17,12 +18,10 @@ from wordwave.tasks.config import (
     TranslationConfig,
     TranslationTrainingConfig,
 )
-from wordwave.tasks.run import train
-from wordwave.tasks.translation import TranslationTask, evaluate, prepare
-from wordwave.tasks.translator import Search, Translator
-from wordwave.training.loop import Training
-from wordwave.training.run import Stopped
-from wordwave.training.task import Step
+from wordwave.tasks.translation import TranslationJob, TranslationTask
+from wordwave.tasks.translator import BeamConfig, Translator
+from wordwave.training.loop import Step
+from wordwave.training.run import TrainingStopped
 
 WORDS = ("ab", "cd", "ef", "gh", "ij", "kl")
 
@@ -46,7 +45,8 @@ def config(embedding="complex-order", dim=16, model=None, **training):
     return TranslationConfig(
         ParallelDataConfig(),
         SubwordConfig(words="spaced", bpe_size=268),
-        TranslationModelConfig(
+        with_settings(
+            TranslationModelConfig(),
             embedding=embedding,
             dim=dim,
             encoder_layers=1,
@@ -61,13 +61,16 @@ def config(embedding="complex-order", dim=16, model=None, **training):
     )
 
 
+def prepared(settings, data=PARTS):
+    return TranslationJob(settings).prepare(data)
+
+
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory):
     """A finished run of waves, and what it said."""
     folder = tmp_path_factory.mktemp("runs") / "mirror"
-    settings = config()
-    prepared = prepare(settings, PARTS)
-    return folder, prepared, train(prepared, folder)
+    job = prepared(config())
+    return folder, job, job.train(folder)
 
 
 def test_waves_learn_to_turn_sentences_round(learnt):
@@ -81,33 +84,32 @@ def test_waves_learn_to_turn_sentences_round(learnt):
 
 
 @pytest.mark.parametrize(
-    ("embedding", "model"), [("rope", {}), ("tpe", {"norm": "post"}), ("none", "aed")]
+    ("embedding", "model"), [("rope", {}), ("tpe", {"norm_first": False}), ("none", "aed")]
 )
 def test_the_others_learn_too(embedding, model):
     model = {"architecture": "aed"} if model == "aed" else model
     settings = config(
         embedding, 32, model, average=0, eval_bleu=0, max_steps=160, learning_rate=0.006
     )
-    prepared = prepare(settings, PARTS)
-    reports = Training(prepared.translator.model, prepared.task, settings.training).run()
+    reports = prepared(settings).training().run()
     looks = [r.scores["likelihood"] for r in reports if not isinstance(r, Step)]
     assert looks[-1] > looks[0] and looks[-1] > -0.7
 
 
 def test_what_was_saved_says_the_same(learnt):
-    folder, prepared, _ = learnt
+    folder, job, _ = learnt
     loaded = Translator.load(folder)
     texts = [*PARTS.test.sources[:8], "", "cd Ж☂ ab", "  ", "kl " * 100]
-    search = Search(beam=3, n_best=2)
+    search = BeamConfig(beam=3, n_best=2)
     said, n_cut = loaded.translations(texts, search)
-    assert said == prepared.translator.translations(texts, search)[0]
+    assert said == job.text_model.translations(texts, search)[0]
     assert n_cut == 1 and [len(best) for best in said] == [2] * 8 + [1, 2, 1, 2]
     assert said[8][0].text == said[10][0].text == ""
     assert all(best[0].score >= best[-1].score for best in said)
 
 
 def test_the_company_of_a_sentence_does_not_change_its_translation(learnt):
-    translator = learnt[1].translator
+    translator = learnt[1].text_model
     texts = [*PARTS.test.sources, "ab " * 20]
     together = translator.translate(texts)
     shuffled = random.Random(0).sample(range(len(texts)), len(texts))
@@ -122,10 +124,10 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(learnt, tmp_path, sto
             signal.raise_signal(signal.SIGINT)
 
     settings = config()
-    with pytest.raises(Stopped):
-        train(prepare(settings, PARTS), tmp_path, watch=stop)
+    with pytest.raises(TrainingStopped):
+        prepared(settings).train(tmp_path, watch=stop)
     assert (tmp_path / "state" / "state.safetensors").exists()
-    again = train(prepare(settings, PARTS), tmp_path)
+    again = prepared(settings).train(tmp_path)
     one, other = (load_file(folder / "model.safetensors") for folder in (learnt[0], tmp_path))
     assert all(one[name].equal(other[name]) for name in one)
     assert again["test"] == learnt[2]["test"] and again["averaged"] == learnt[2]["averaged"]
@@ -153,18 +155,18 @@ def test_batches_fill_the_budget_and_hold_every_pair_once(learnt):
 
 def test_pairs_that_are_too_long_are_left_out_and_counted():
     train_pairs = ParallelSentences(["ab " * 100, "cd"], ["ab", "cd"], "odd")
-    prepared = prepare(config(eval_bleu=0), replace(PARTS, train=train_pairs))
-    assert len(prepared.task.train.sources) == 1
-    assert "1 of 2 pairs of odd have more than 24 pieces and were left out" in prepared.notes[1]
-    with pytest.raises(ValueError, match="odd must hold a pair of at most 24 pieces"):
-        prepare(config(), replace(PARTS, train=train_pairs.subset([0], "odd")))
+    job = prepared(config(eval_bleu=0), replace(PARTS, train=train_pairs))
+    assert len(job.task.train.sources) == 1
+    assert "1 of 2 pairs of odd have more than 24 subwords and were left out" in job.notes[1]
+    with pytest.raises(ValueError, match="odd must have a pair of at most 24 subwords"):
+        prepared(config(), replace(PARTS, train=train_pairs.subset([0], "odd")))
 
 
 def test_moses_words_go_there_and_back():
     text = SubwordConfig(words="moses", bpe_size=300)
     pairs = ParallelSentences(["Hello, world!"] * 4, ["Hallo „Welt“, it's 3.5% (so)!"] * 4)
-    prepared = prepare(replace(config(eval_bleu=0), text=text), ParallelSplits(pairs, pairs, None))
-    pieces = prepared.translator.pieces
+    job = prepared(replace(config(eval_bleu=0), text=text), ParallelSplits(pairs, pairs, None))
+    pieces = job.text_model.subwords
     tokenised = pieces.target.tokenised(pairs.targets[0])
     assert tokenised.startswith('Hallo " Welt " , it')
     ids = pieces.encode([tokenised])[0].padded([0])[0].tolist()
@@ -189,8 +191,8 @@ def test_scores_have_intervals_and_signatures():
 
 
 def test_evaluate_translates_and_scores(learnt):
-    scores = evaluate(learnt[1].translator, PARTS.dev, Search(beam=1))
-    assert scores.n == 40 and scores.tokenised_bleu.value > 80
+    scores = learnt[1].evaluate(PARTS.dev, beam=1).scores
+    assert scores["n"] == 40 and scores["tokenised_bleu"]["value"] > 80
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_batch_equals_one_by_one(tokenizer, batch):
     alone = [enc.encode([text]) for text in batch]
     together = encoder(tokenizer, 5).encode(batch)
     assert rows_of(together.sentences) == [row for e in alone for row in rows_of(e.sentences)]
-    assert together.n_cut == sum(e.n_cut for e in alone)
+    assert together.n_truncated == sum(e.n_truncated for e in alone)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_long_text_is_not_read_to_its_end():
             return super().__call__(text)
 
     enc = TextEncoder(Listening(), Vocabulary.build([]), max_length=10)
-    assert enc.encode([" ".join(map(str, range(100_000)))]).n_cut == 1
+    assert enc.encode([" ".join(map(str, range(100_000)))]).n_truncated == 1
     assert len(read) < 200
 
 
@@ -101,7 +101,7 @@ def test_bpe_leaves_nothing_unknown():
 
 
 def test_memory_of_chunks_is_bounded(monkeypatch):
-    monkeypatch.setattr(encode, "MOST_CHUNKS", 10)
+    monkeypatch.setattr(encode, "MAX_CACHED", 10)
     enc = encoder(PlainTokenizer())
     batch = [" ".join(f"w{i}" for i in range(35)), "x" * 1000, *TEXTS]
     assert rows_of(enc.encode(batch).sentences) == [slowly(enc, text) for text in batch]

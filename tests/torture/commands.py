@@ -53,7 +53,7 @@ def commands(data: Path) -> dict[str, Command]:
         "--n-train 600 --n-test 100 --epochs 4 --dim 8 --lengths 10-20",
         "compare": f"compare --data {table} --recipes {recipes} --encoders fasttext lstm "
         "--embeddings tpe complex-order",
-        "search": f"search --data {table} --dim 8 --epochs 6 --pool narrow --trials {N_TRIALS}",
+        "search": f"search --data {table} --dim 8 --epochs 6 --space narrow --trials {N_TRIALS}",
     }
     checks: dict[str, tuple[Callable[[Path], Any], Callable[[Path], int]]] = {
         "probe": (_records, lambda folder: len(_json_lines(folder / "records.jsonl"))),

@@ -8,28 +8,30 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordwave.lab.tasks import probe
+from wordwave.config_io import with_settings
+from wordwave.lab.tasks import probe_task
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, accuracy
+from wordwave.tasks.classification import ClassificationTask, LabelledSentences, accuracy
 from wordwave.text.batching import Sentences, bucketed, by_length
 from wordwave.training.config import TrainingConfig
-from wordwave.training.loop import Training
+from wordwave.training.loop import Epoch, Step, Training
 from wordwave.training.optim import lr_factor, optimizers_for
 from wordwave.training.positions import random_positions, spread
-from wordwave.training.task import Epoch, Step
+from wordwave.training.run import load_state, state_of
 
 QUICK = TrainingConfig(epochs=4, learning_rate=0.03, batch_size=64)
 
 
 def examples(n, *, seed=0, test=False):
-    data = probe("precedence").examples(n, (10, 20), seed=seed, test=test)
+    data = probe_task("precedence").examples(n, (10, 20), seed=seed, test=test)
     return LabelledSentences(Sentences.from_padded(data.ids), data.targets)
 
 
 def begun(settings, embedding="complex-order", n=1000, dev=None, dropout=0.1):
     torch.manual_seed(settings.seed)
-    config = ModelConfig(
+    config = with_settings(
+        ModelConfig(),
         embedding=embedding,
         dim=16,
         hidden_dim=16,
@@ -37,7 +39,7 @@ def begun(settings, embedding="complex-order", n=1000, dev=None, dropout=0.1):
         dropout=dropout,
         word_scale=1.0,
     )
-    model = Classifier(config, len(probe("precedence").words), 2, sparse=settings.row_sparse)
+    model = Classifier(config, len(probe_task("precedence").words), 2, sparse=settings.row_sparse)
     return Training(model, ClassificationTask(examples(n), dev, group=2), settings)
 
 
@@ -75,12 +77,12 @@ def test_going_on_from_a_state_ends_with_the_weights_of_never_having_stopped(emb
     for n, _ in enumerate(first.run()):
         if n == stop_after:
             break
-    tensors, progress = first.state()
+    tensors, progress = state_of(first)
     second = begun(replace(settings), embedding, n=500, dev=examples(100, seed=3))
     with torch.no_grad():
         for parameter in second.model.parameters():
             parameter.add_(1.0)  # whatever it was, the state counts
-    second.load_state({k: v.clone() for k, v in tensors.items()}, progress)
+    load_state(second, {k: v.clone() for k, v in tensors.items()}, progress)
     list(second.run())
     for name, weight in whole.model.state_dict().items():
         assert torch.equal(weight, second.model.state_dict()[name]), name
@@ -89,11 +91,11 @@ def test_going_on_from_a_state_ends_with_the_weights_of_never_having_stopped(emb
 
 def test_a_state_of_other_examples_or_of_more_processes_is_refused():
     first = begun(QUICK, n=100)
-    tensors, progress = first.state()
-    with pytest.raises(ValueError, match="it has learnt from other examples"):
-        begun(QUICK, n=100).load_state(tensors, progress | {"examples": "others"})
+    tensors, progress = state_of(first)
+    with pytest.raises(ValueError, match="it was trained on other examples"):
+        load_state(begun(QUICK, n=100), tensors, progress | {"examples": "others"})
     with pytest.raises(ValueError, match="it needs 2 processes, got 1"):
-        begun(QUICK, n=100).load_state(tensors, progress | {"n_processes": 2})
+        load_state(begun(QUICK, n=100), tensors, progress | {"n_processes": 2})
 
 
 def test_the_best_epoch_by_dev_is_kept_and_patience_ends_the_training():
@@ -149,10 +151,10 @@ def test_the_penalty_silences_words_without_a_task():
     settings = replace(QUICK, epochs=8, row_sparse=False)
     loud, _ = trained(settings)
     quiet, _ = trained(replace(settings, amplitude_penalty=30.0))
-    task = probe("precedence")
+    task = probe_task("precedence")
     fillers = [i for i, word in enumerate(task.words) if word.startswith("w")]
     marked = [task.words.index("A"), task.words.index("B")]
-    level = [m.embedding.meaning.detach().abs().mean(1) for m in (loud, quiet)]
+    level = [m.embedding.vectors.detach().abs().mean(1) for m in (loud, quiet)]
     assert level[1][fillers].mean() < 0.5 * level[0][fillers].mean()
     assert level[1][marked].mean() > 2 * level[1][fillers].mean()
 

@@ -5,7 +5,7 @@ import platform
 import pytest
 import torch
 
-from wordwave.training.precision import has_native_bf16, uses_bf16
+from wordwave.training.devices import has_native_bf16, uses_bf16
 
 CPU = torch.device("cpu")
 

@@ -127,7 +127,10 @@ def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path
     process.send_signal(how)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told.strip() == f"wordwave: stopped and saved in '{folder}'; the same command goes on"
+    assert (
+        told.strip()
+        == f"wordwave: stopped and saved in '{folder}'; run the same command again to resume"
+    )
     assert (folder / "state" / "state.safetensors").exists()
     run(words)
     assert same_weights(whole, folder)
@@ -143,7 +146,10 @@ def test_a_closed_pipe_stops_and_saves_as_ctrl_c_does(table, undisturbed, tmp_pa
     process.stdout.close()
     told = process.stderr.read()
     assert process.wait(timeout=60) == 130
-    assert told.strip() == f"wordwave: stopped and saved in '{folder}'; the same command goes on"
+    assert (
+        told.strip()
+        == f"wordwave: stopped and saved in '{folder}'; run the same command again to resume"
+    )
     run(words)
     assert same_weights(whole, folder)
 

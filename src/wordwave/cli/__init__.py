@@ -1,4 +1,4 @@
-"""The command line: one file a verb, imported only when it is asked for."""
+"""The command line: one file per verb, imported only when it is used."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import NoReturn
 
-from wordwave.errors import WordwaveError
+from wordwave.errors import WordwaveError, missing_extra
 
 VERBS = {
     "demo": ("wordwave.cli.demo", "the order laboratory in small, on built-in data"),
-    "data list": ("wordwave.cli.data", "the data sets by name, and which of them are here"),
+    "data list": ("wordwave.cli.data", "list the known data sets and which of them are here"),
     "data prepare": ("wordwave.cli.data", "download a data set, check it and convert it"),
     "data verify": ("wordwave.cli.data", "check the prepared data sets against their checksums"),
-    "train classify": ("wordwave.cli.train", "train a text classifier; the same command goes on"),
+    "train classify": ("wordwave.cli.train", "train a text classifier"),
     "train translate": ("wordwave.cli.train", "train a translation model"),
-    "translate": ("wordwave.cli.translate", "sentences in another language, file or pipe"),
-    "train lm": ("wordwave.cli.train", "train a language model of characters, real or of waves"),
-    "generate": ("wordwave.cli.generate", "a language model writes on from a prompt"),
-    "evaluate": ("wordwave.cli.evaluate", "score a trained model on labelled examples"),
-    "predict": ("wordwave.cli.predict", "the classes of texts, as JSON or as a table"),
-    "explain": ("wordwave.cli.explain", "why a text has its class, and how order matters to it"),
-    "export": ("wordwave.cli.export", "a trained model as ONNX, checked against onnxruntime"),
-    "search": ("wordwave.cli.search", "search for good settings, by dev accuracy"),
-    "compare": ("wordwave.cli.compare", "encoders × embeddings on one data set, as a table"),
-    "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding knows of order"),
+    "train lm": ("wordwave.cli.train", "train a character-level language model"),
+    "evaluate": ("wordwave.cli.evaluate", "score a trained model of any task"),
+    "predict": ("wordwave.cli.predict", "classify texts, as JSON or as a table"),
+    "translate": ("wordwave.cli.translate", "translate sentences from a file or a pipe"),
+    "generate": ("wordwave.cli.generate", "generate text from a prompt"),
+    "explain": ("wordwave.cli.explain", "explain a prediction, and how it depends on word order"),
+    "export": ("wordwave.cli.export", "export a classifier to ONNX, checked with onnxruntime"),
+    "search": ("wordwave.cli.search", "search hyperparameters by validation accuracy"),
+    "compare": ("wordwave.cli.compare", "compare encoders × embeddings on one data set"),
+    "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding encodes of order"),
 }
-"""Each verb is a function of the words after it, named in its module like its last word."""
-_TOO_LARGE = re.compile(
+"""Each verb is a function of the arguments after it, called in its module like its last word."""
+_OUT_OF_MEMORY = re.compile(
     "can't allocate memory|out of memory|Storage size calculation|Overflow when"
 )
-"""How torch says that something is."""
+"""Messages of torch, which raises `RuntimeError` or `TypeError`."""
 
 
 def main() -> None:
@@ -45,34 +46,39 @@ def main() -> None:
 
 
 def run_guarded(run: Callable[[list[str]], None], name: str) -> None:
-    """Run a command with the words after its name; a user's mistake ends in one line and exit
-    code 2, a bug in its traceback. WORDWAVE_TRACEBACK=1 shows the traceback of mistakes too."""
-    signal.signal(signal.SIGTERM, _interrupt)  # workers are told to stop as by Ctrl-C
-    threading.excepthook = _thread_ended
-    _speak_utf8()
+    """Run a command with the arguments after its name.
+
+    A user mistake (`WordwaveError`), an error of the system (`OSError`, too little memory) and a
+    missing extra end in one line and exit code 2; anything else is a bug and keeps its traceback.
+    WORDWAVE_TRACEBACK=1 shows all tracebacks.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C, also in worker processes
+    threading.excepthook = _excepthook
+    _use_utf8()
     try:
         run(sys.argv[1:])
-    except BrokenPipeError:  # the reader has seen enough, as `head` does
+    except BrokenPipeError:  # the reader has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt as stop:
-        _end(name, str(stop) or "stopped; run the same command again to resume", 130)
-    except (WordwaveError, OSError, ModuleNotFoundError, RecursionError) as mistake:
-        _end_by_mistake(name, mistake)
-    except (MemoryError, OverflowError, RuntimeError, TypeError) as problem:
-        if isinstance(problem, (RuntimeError, TypeError)) and not _TOO_LARGE.search(str(problem)):
+        _exit(name, str(stop) or "stopped; run the same command again to resume", 130)
+    except Exception as problem:
+        line = _one_line(problem)
+        if line is None or os.environ.get("WORDWAVE_TRACEBACK", "0") != "0":
             raise
-        _end_by_mistake(name, WordwaveError("not enough memory on this machine for these sizes"))
+        _exit(name, line, 2)
 
 
-def _end_by_mistake(name: str, mistake: Exception) -> None:
-    if os.environ.get("WORDWAVE_TRACEBACK"):
-        raise mistake
-    line = " ".join(str(mistake).split())
-    if isinstance(mistake, RecursionError):
-        line = "a file is nested too deeply to be read"
-    elif isinstance(mistake, ModuleNotFoundError):
-        line += "; the command line needs its extra: pip install 'wordwave[cli]'"
-    _end(name, line, 2)
+def _one_line(problem: Exception) -> str | None:
+    """What to tell the user; `None` for a bug."""
+    if isinstance(problem, ModuleNotFoundError):
+        return missing_extra(problem)
+    if isinstance(problem, (WordwaveError, OSError)):
+        return " ".join(str(problem).split())
+    if isinstance(problem, MemoryError) or (
+        isinstance(problem, (RuntimeError, TypeError)) and _OUT_OF_MEMORY.search(str(problem))
+    ):
+        return "not enough memory on this machine for these sizes"
+    return None
 
 
 def _run(words: list[str]) -> None:
@@ -103,14 +109,14 @@ def _verb(words: list[str]) -> tuple[str, list[str]]:
         raise WordwaveError("the paper's tables are made by `python -m experiments`, see README.md")
     begun = [verb for verb in VERBS if verb.split()[0] == words[0]]
     if begun:
-        raise WordwaveError(f"{words[0]!r} goes on with a second word: {', '.join(begun)}")
+        raise WordwaveError(f"{words[0]!r} needs a second word: {', '.join(begun)}")
     near = get_close_matches(words[0], [verb.split()[0] for verb in VERBS], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "wordwave --help lists them"
+    hint = f"did you mean {near[0]!r}?" if near else "see wordwave --help"
     raise WordwaveError(f"there is no verb {words[0]!r}; {hint}")
 
 
 def overview(verbs: Iterable[str] = VERBS) -> str:
-    """What `wordwave --help` says."""
+    """The text of `wordwave --help`."""
     width = max(map(len, VERBS)) + 2
     lines = [f"  {verb:<{width}}{VERBS[verb][1]}" for verb in verbs]
     return "\n".join(
@@ -121,27 +127,27 @@ def overview(verbs: Iterable[str] = VERBS) -> str:
             "",
             *lines,
             "",
-            f"  {'--version':<{width}}say which version this is",
+            f"  {'--version':<{width}}print the version",
         ]
     )
 
 
-def _end(name: str, line: str, code: int) -> None:
+def _exit(name: str, line: str, code: int) -> NoReturn:
     print(f"{name}: {line}", file=sys.stderr)
     sys.exit(code)
 
 
-def _speak_utf8() -> None:
-    """Write UTF-8 wherever this runs, as all files that are read and written here are."""
-    if sys.stdout is None:  # closed: nobody wants to read it
+def _use_utf8() -> None:
+    """Write UTF-8 on all platforms, like all files that are read and written here."""
+    if sys.stdout is None:  # closed
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
-def _thread_ended(args: threading.ExceptHookArgs) -> None:
-    """A thread that writes and cannot is silent: it is asked, and then the mistake is told."""
+def _excepthook(args: threading.ExceptHookArgs) -> None:
+    """A thread that cannot write is silent; its error is reported by the main thread."""
     if not issubclass(args.exc_type, OSError):
         threading.__excepthook__(args)
 

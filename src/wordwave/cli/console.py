@@ -1,4 +1,4 @@
-"""The terminal that all commands print to."""
+"""What all commands share: the terminal, and parsing of flags."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from io import StringIO
-from pathlib import Path
-from traceback import walk_tb
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import rich.console
 import tyro
 
+from wordwave.embedding.config import EmbeddingConfig, EmbeddingKind
+from wordwave.errors import WordwaveError
+from wordwave.migrate import upgrade_flags
+
+# The flag is --embedding, not --kind. It is named here, as the core does not depend on tyro.
+EmbeddingConfig.__annotations__["kind"] = Annotated[EmbeddingKind, tyro.conf.arg(name="embedding")]
+
 
 class Console(rich.console.Console):
-    """Prints text as it is.
+    """Prints text unchanged.
 
-    Paths, labels and words are the user's: none of them is read as markup, as an emoji code or as
-    something to highlight, and no line of text is broken, so that a path can be copied. Styles are
-    given by `rich.text.Text`, or by `markup=True` for text that is all ours.
+    Paths, labels and words belong to the user: they are not interpreted as markup or emoji codes,
+    not highlighted, and lines are not wrapped, so that a path can be copied. Use `rich.text.Text`
+    for styles, or `markup=True` for text without user input.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        # Tables are fitted to the terminal; text is left to it.
+        # Tables are fitted to the terminal, text is not.
         options.setdefault("soft_wrap", all(isinstance(o, str) for o in objects))
         super().print(*objects, **options)
 
@@ -35,11 +40,12 @@ T = TypeVar("T")
 
 
 def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
-    """The options that the flags say.
+    """The options that the flags give.
 
-    Settings that refuse a value or do not go together are a `ValueError` here as elsewhere, which
-    tyro would draw a box around; what else is wrong with the flags, tyro explains.
+    tyro explains mistakes in a box, but a `WordwaveError` of the options themselves (a value out of
+    range, settings that do not combine) is raised, for one line like everywhere else.
     """
+    args = upgrade_flags(args, lambda line: print(f"wordwave: {line}", file=sys.stderr))
     explained = StringIO()
     try:
         with redirect_stderr(explained):
@@ -47,19 +53,8 @@ def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
     except SystemExit as end:
         problem = end.__context__
         while problem is not None:
-            if isinstance(problem, ValueError) and _is_refusal(problem):
+            if isinstance(problem, WordwaveError):
                 raise problem from None
             problem = problem.__context__
         sys.stderr.write(explained.getvalue())
         raise
-
-
-def say_opened(run: Path, names: Sequence[str]) -> None:
-    """Tell what is read although no flag names it."""
-    print(f"XLState {', '.join(names)}, which '{run / 'config.yaml'}' names.", flush=True)
-
-
-def _is_refusal(problem: ValueError) -> bool:
-    """Whether it was a check of the settings themselves."""
-    frames = [frame.f_code.co_name for frame, _ in walk_tb(problem.__traceback__)]
-    return "__post_init__" in frames

@@ -1,4 +1,4 @@
-"""`wordwave explain`: why a text got its class, word by word and place by place."""
+"""`wordwave explain`: explain the predicted class of a text by its words and their order."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ BAR = 8
 
 @dataclass(frozen=True)
 class ExplainOptions:
-    """Why a text got its class: what each word brings, and what its place brings.
+    """Explain the predicted class of a text: the contribution of each word and of word order.
 
-    Every word is left out once (importance) and moved to every other place (order sensitivity); p
-    is the probability of the predicted class. A model that is blind to order shows 0 at every move.
+    Every word is removed once (importance) and moved to every other position (order sensitivity);
+    p is the probability of the predicted class. A model that ignores order shows 0 for every move.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
     text: Annotated[str | None, tyro.conf.Positional] = None
-    """A text; by default what is piped in, one a line."""
+    """A text; by default standard input, one text per line."""
     file: Path | None = None
-    """Several texts: a .txt with one a line, or a column of a .csv, .tsv or .jsonl, also .gz."""
+    """Several texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz."""
     column: str | None = None
-    """The column of texts in --file; by default as in training."""
+    """The column of texts in --file; by default the one used in training."""
     picture: Path | None = None
-    """Draw it: .png, .svg or .pdf; those of a file or pipe are numbered, why-1.png, why-2.png, …"""
+    """Plot it: .png, .svg or .pdf; for a file or pipe, numbered why-1.png, why-2.png, …"""
     json: Path | None = None
-    """Write all figures here, a list with one entry a text."""
+    """Write all values to this file, a list with one entry per text."""
     shuffles: int = 100
-    """Random orders of the whole text to try."""
+    """Number of random permutations of the whole text."""
     most_moves: int = 2000
-    """Above this number of moves (texts of 46 words and more), words go to some places only."""
+    """Maximum number of moves; for longer texts (46 words or more) some positions are skipped."""
     seed: int = 0
-    """Of the random orders."""
+    """Random seed of the permutations."""
 
     def __post_init__(self) -> None:
         limits = {"shuffles": (0, 100_000), "most_moves": (0, 1_000_000), "seed": (0, 2**63 - 1)}
@@ -75,7 +75,7 @@ def explain(args: list[str], prog: str) -> None:
     if options.picture is not None:
         check_format(options.picture)
     classifier = TextClassifier.load(options.run)
-    console, told = Console(), []
+    console, entries = Console(), []
     texts = _texts(options, options.column or classifier.config.data.text)
     for i, text in enumerate(texts, start=1):
         explanation = explained(
@@ -95,40 +95,39 @@ def explain(args: list[str], prog: str) -> None:
                 print(note, file=sys.stderr)
             console.print(f"Written: {path}\n")
         if options.json is not None:
-            told.append(explanation.plain())
+            entries.append(explanation.to_dict())
     if options.json is not None:
-        write_text(options.json, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        write_text(options.json, json.dumps(entries, ensure_ascii=False, indent=1) + "\n")
         console.print(f"Written: {options.json}")
 
 
 def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
-    from wordwave.cli.stream import piped
+    from wordwave.cli.stream import standard_input
     from wordwave.data.tables import read_texts
 
     if options.text is not None:
         return iter([options.text])
     if options.file is not None:
         return read_texts(options.file, text=column)
-    return read_texts(piped("texts, one a line"))
+    return read_texts(standard_input("texts, one per line"))
 
 
 def show(explanation: Explanation, console: Console) -> None:
-    """An explanation for the terminal."""
-    likely = sorted(explanation.probabilities.items(), key=lambda pair: -pair[1])
-    shown = "  ".join(f"{label} {p:.4f}" for label, p in likely[:6])
-    lines = [f"“{explanation.text}”", f"→ {shown}" + ("  …" if len(likely) > 6 else "")]
-    console.print("\n".join(lines))
+    """Print an explanation."""
+    ranked = sorted(explanation.probabilities.items(), key=lambda pair: -pair[1])
+    shown = "  ".join(f"{label} {p:.4f}" for label, p in ranked[:6])
+    console.print(f"“{explanation.text}”\n→ {shown}" + ("  …" if len(ranked) > 6 else ""))
     console.print(words_table(explanation))
-    console.print("\n".join(remarks(explanation)))
+    console.print("\n".join(summary(explanation)))
     console.print()
 
 
 def words_table(explanation: Explanation) -> Table:
-    """A row for each word; p is the probability of the predicted class."""
+    """A table with one row per word."""
     from rich.table import Table
     from rich.text import Text
 
-    caption = f"p = P({explanation.label}); ? marks words unknown to the model"
+    caption = f"p = P({explanation.label}); ? marks unknown words"
     table = Table(caption=Text(caption, style="dim italic"))
     table.add_column("word", overflow="fold")
     size = "ampli-\ntude" if explanation.amplitude_is == "mean |amplitude|" else "vector\nnorm"
@@ -155,13 +154,13 @@ def _signed(change: float) -> str:
     return f"{change:+.3f}" if abs(change) >= 0.0005 else "0.000"
 
 
-def remarks(explanation: Explanation) -> list[str]:
-    """What is to be said of the text as a whole."""
+def summary(explanation: Explanation) -> list[str]:
+    """The results for the text as a whole."""
     e, lines = explanation, []
     if e.n_cut:
-        lines.append(f"Cut: the model does not see the last {e.n_cut:,} words.")
+        lines.append(f"Truncated: the model does not see the last {e.n_cut:,} words.")
     if not e.all_moves:
-        lines.append(f"Moves to some places only: {e.n_moves:,} (--most-moves for more).")
+        lines.append(f"Moves to some positions only: {e.n_moves:,} (--most-moves for more).")
     if e.n_shuffles:
         lines.append(
             f"Shuffled {e.n_shuffles:,} times: p changes by {e.shuffle_change:.3f} on average, "
@@ -174,7 +173,7 @@ def remarks(explanation: Explanation) -> list[str]:
     if e.worst_move is not None:
         move = e.worst_move
         lines.append(
-            f"Most harmful: “{move.word}” from place {move.place} to {move.to}: "
+            f"Most harmful: “{move.word}” from position {move.place} to {move.to}: "
             f"p {e.probability:.3f} → {move.probability:.3f}, class {move.label}\n  “{move.text}”"
         )
     return lines

@@ -1,4 +1,4 @@
-"""`wordwave export`: a trained model for other programs, as ONNX."""
+"""`wordwave export`: export a trained classifier to ONNX."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from wordwave.errors import WordwaveError
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Write a trained model as one ONNX file, checked against the model on batches of many sizes.
+    """Export a trained classifier to ONNX; its output is verified on batches of many sizes.
 
-    It takes ids, int64 (batch, length), padded with 0, and gives probabilities (batch, classes).
-    FILE.json beside it has what makes ids of texts: words in the order of their ids, tokenizer,
-    greatest length, labels; the ONNX file holds the same as its metadata. Subwords (bpe) are
-    in FILE.tokenizer.json, for the library tokenizers; they want a space before the text.
+    The input is ids, int64 (batch, length), padded with 0; the output is probabilities (batch,
+    classes). FILE.json holds what is needed to encode texts: the words by id, the tokenizer, the
+    maximum length and the labels; the ONNX file has the same as metadata. A BPE tokenizer is
+    written to FILE.tokenizer.json, for the library tokenizers; texts need a space before them.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """Where to; by default model.onnx in the folder of the run."""
+    """The output file; by default model.onnx in the folder of the run."""
 
 
 def export(args: list[str], prog: str) -> None:
@@ -41,7 +41,7 @@ def export(args: list[str], prog: str) -> None:
         check_inside(options.run, (file.name + end for end in ("", ".json", ".tokenizer.json")))
     exported = export_onnx(TextClassifier.load(options.run), file)
     print(
-        f"Checked: {exported.n_checked} random sentences, largest difference of a probability "
+        f"Checked: {exported.n_checked} random sentences, largest difference of probabilities "
         f"{exported.difference:.1e}"
     )
     print(f"Written: {', '.join(map(str, exported.files))} ({file.stat().st_size / 1000:,.0f} kB)")

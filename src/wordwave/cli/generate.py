@@ -1,4 +1,4 @@
-"""`wordwave generate`: a language model writes on."""
+"""`wordwave generate`: generate text with a language model."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from wordwave.tasks.config import Sampling
 
 @dataclass(frozen=True)
 class GenerateOptions:
-    """Write a text on, character by character, to the terminal as they come."""
+    """Generate text from a prompt, streamed to the terminal character by character."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run of train lm."""
     prompt: str | None = None
-    """What the text begins with, of any length; - for what is piped in; without one it begins a
-    new line."""
+    """The prompt, of any length; - reads it from standard input; by default a new line is
+    started."""
     length: int = 500
-    """Characters to write; of a byte model, bytes."""
+    """Number of characters to generate; of bytes for a byte-level model."""
     sampling: Sampling = field(default_factory=Sampling)
     memory: int | None = None
-    """Characters that each one looks back to; by default the run's eval_memory_length."""
+    """Length of the memory in characters; by default the run's eval_memory_length."""
 
     def __post_init__(self) -> None:
         check_limits(self, {"length": (0, LENGTH[1]), "memory": LOOK_BACK})
@@ -40,19 +40,21 @@ def generate(args: list[str], prog: str) -> None:
     options = parsed(GenerateOptions, args, prog, config=(tyro.conf.OmitArgPrefixes,))
     import torch
 
-    from wordwave.cli.stream import piped, say
+    from wordwave.cli.stream import standard_input, write_lines
     from wordwave.tasks.language_model import LanguageModel
 
     torch.set_num_threads(1)
-    writer = LanguageModel.load(options.run)
+    language_model = LanguageModel.load(options.run)
     prompt = options.prompt or ""
     if options.prompt == "-":
         try:
-            prompt = piped("a prompt").read().decode("utf-8")
+            prompt = standard_input("a prompt").read().decode("utf-8")
         except UnicodeDecodeError as problem:
             raise WordwaveError(f"the prompt must be UTF-8, got {problem.reason}") from None
-    if unknown := writer.unknown_in(prompt):
+    if unknown := language_model.unknown_in(prompt):
         shown = ", ".join(map(repr, unknown[:8])) + (", …" if len(unknown) > 8 else "")
-        print(f"read as unknown, for training never saw them: {shown}", file=sys.stderr)
-    said = writer.write(prompt, options.length, options.sampling, memory_length=options.memory)
-    say(chain([prompt], said, ["\n"]))
+        print(f"unknown characters, not in the training set: {shown}", file=sys.stderr)
+    generated = language_model.stream(
+        prompt, options.length, sampling=options.sampling, memory_length=options.memory
+    )
+    write_lines(chain([prompt], generated, ["\n"]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
 
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-"""Some tools begin a new line at these, too."""
+"""Some tools start a new line at these characters, too."""
 BATCH = 2048
 TableForm = Literal["csv", "tsv"]
 TABLE_FORMS: dict[str, TableForm] = {".csv": "csv", ".tsv": "tsv"}
 Row = dict[str, Any]
-"""What a table has in each column."""
+"""The cells of an input row by column."""
+Prediction = tuple[Row, int, list[float]]
+"""An input row, its predicted class and the probabilities of all classes."""
 
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """The class of each text, one JSON line each, in their order; any number of texts.
+    """Predict the class of each text: one JSON line per text, in input order.
 
     A text without words is read as one unknown word, so that every text has its line.
 
@@ -39,23 +41,23 @@ class PredictOptions:
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
     file: Annotated[str | None, tyro.conf.Positional] = None
-    """Texts: a .txt with one a line, or a column of a .csv, .tsv or .jsonl, also .gz; or a text
-    itself; by default what is piped in, one a line, answered as it comes."""
+    """Texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz; or a text
+    itself; by default standard input, one text per line, classified as they arrive."""
     text: str | None = None
-    """The column of texts; by default as in training."""
+    """The column of texts; by default the one used in training."""
     out: Path | None = None
-    """Write to this file, whole or not at all, instead of to the terminal: JSON lines, or as .csv
-    or .tsv a table with all columns of FILE and two more, predicted and probability; also .gz."""
+    """Write to this file, completely or not at all, instead of to the terminal: JSON lines, or as
+    .csv or .tsv a table of all columns of FILE and two more, predicted and probability; also
+    .gz."""
     quiet: bool = False
-    """Leave out the texts and all probabilities but that of the predicted class."""
+    """Leave out the texts and all probabilities except that of the predicted class."""
 
 
 def predict(args: list[str], prog: str) -> None:
     """`wordwave predict`"""
     options = tyro.cli(PredictOptions, prog=prog, args=args)
-    from wordwave.cli.stream import arriving, batches, is_text, piped, say
+    from wordwave.cli.stream import input_batches, write_lines
     from wordwave.data.tables import read_rows
-    from wordwave.files import write_whole
     from wordwave.tasks.classifier import TextClassifier
 
     form = None if options.out is None else table_form(options.out)
@@ -63,87 +65,80 @@ def predict(args: list[str], prog: str) -> None:
         raise WordwaveError(f"--quiet is for JSON, got a table to write, '{options.out}'")
     classifier = TextClassifier.load(options.run)
     column = options.text or classifier.config.data.text
-    parts: Iterable[list[Row]]
-    if options.file is not None and is_text(options.file):
-        parts = [[{column: options.file}]]
-    elif options.file is not None:
-        parts = batches(read_rows(options.file, text=column), BATCH)
-    else:
-        parts = arriving(read_rows(piped("texts, one a line"), text=column), BATCH)
-    answers = Answers(classifier, column)
+    rows = input_batches(
+        options.file,
+        partial(read_rows, text=column),
+        size=BATCH,
+        what="texts, one per line",
+        literal=lambda text: {column: text},
+    )
+    predictions = _predictions(classifier, rows, column)
     if form is None:
-        lines = answers.as_json(parts, quiet=options.quiet)
+        lines = _json_lines(predictions, classifier.labels, column, quiet=options.quiet)
     else:
-        lines = answers.as_table(parts, form)
-    if options.out is not None:
-        is_packed = options.out.suffix.lower() == ".gz"
-        write_whole(options.out, lambda new: _write(lines, new, is_packed))
-    else:
-        say(lines)
-    if answers.n_cut:
+        lines = _table_lines(predictions, classifier.labels, form)
+    write_lines(lines, options.out)
+
+
+def _predictions(
+    classifier: TextClassifier, batches: Iterable[list[Row]], column: str
+) -> Iterator[list[Prediction]]:
+    n = n_truncated = 0
+    for rows in batches:
+        logits, truncated = classifier.logits_and_truncated([row[column] for row in rows])
+        n, n_truncated = n + len(rows), n_truncated + truncated
+        probabilities = logits.softmax(-1)
+        classes = probabilities.argmax(-1).tolist()
+        yield list(zip(rows, classes, probabilities.tolist(), strict=True))
+    if n_truncated:
         longest = classifier.encoder.max_length
-        said = f"{answers.n_cut:,} of {answers.n:,} texts were cut to {longest} words"
-        print(said, file=sys.stderr)
-    if options.out is not None:
-        print(f"Written: {options.out}", file=sys.stderr)
+        print(f"{n_truncated:,} of {n:,} texts were cut to {longest} words", file=sys.stderr)
 
 
-class Answers:
-    """The class of the text in each row, as text to be written: several rows at once.
+def _json_lines(
+    batches: Iterable[list[Prediction]], labels: list[str], column: str, *, quiet: bool
+) -> Iterator[str]:
+    names = [json.dumps(label, ensure_ascii=False) for label in labels]
+    for predictions in batches:
+        lines = []
+        for row, i, probabilities in predictions:
+            line = f'{{"label": {names[i]}, "probability": {probabilities[i]:.6f}'
+            if not quiet:
+                each = zip(names, probabilities, strict=True)
+                listed = ", ".join(f"{name}: {p:.6f}" for name, p in each)
+                # On what every tool takes for one line.
+                text = json.dumps(row[column], ensure_ascii=False).translate(LINE_ENDS)
+                line += f', "probabilities": {{{listed}}}, "text": {text}'
+            lines.append(line + "}\n")
+        yield "".join(lines)
 
-    Args:
-        classifier: who answers.
-        column: where the texts stand.
-    """
 
-    def __init__(self, classifier: TextClassifier, column: str) -> None:
-        self.classifier, self.column = classifier, column
-        self.n = self.n_cut = 0
-
-    def as_json(self, parts: Iterable[list[Row]], *, quiet: bool = False) -> Iterator[str]:
-        """A JSON line for each row."""
-        labels = [json.dumps(label, ensure_ascii=False) for label in self.classifier.labels]
-        for rows in parts:
-            told = []
-            for row, (i, chances) in zip(rows, self._read(rows), strict=True):
-                line = f'{{"label": {labels[i]}, "probability": {chances[i]:.6f}'
-                if not quiet:
-                    each = zip(labels, chances, strict=True)
-                    all_of_them = ", ".join(f"{name}: {p:.6f}" for name, p in each)
-                    text = spelled(row[self.column])
-                    line += f', "probabilities": {{{all_of_them}}}, "text": {text}'
-                told.append(line + "}\n")
-            yield "".join(told)
-
-    def as_table(self, parts: Iterable[list[Row]], form: TableForm) -> Iterator[str]:
-        """A table with the columns of the first row and two more."""
-        columns: list[str] = []
-        for rows in parts:
-            page: list[list[str]] = []
-            if not columns:
-                columns = list(rows[0])
-                page.append([*columns, *_unused(("predicted", "probability"), columns)])
-            for row, (i, chances) in zip(rows, self._read(rows), strict=True):
-                _check_columns(row, columns)
-                cells = [_cell(row.get(name)) for name in columns]
-                page.append([*cells, self.classifier.labels[i], f"{chances[i]:.6f}"])
-            yield _spelled_table(page, form)
-
-    def _read(self, rows: list[Row]) -> Iterator[tuple[int, list[float]]]:
-        """The likeliest class of each row, and how likely all of them are."""
-        logits, n_cut = self.classifier.read([row[self.column] for row in rows])
-        self.n, self.n_cut = self.n + len(rows), self.n_cut + n_cut
-        chances = logits.softmax(-1)
-        return zip(chances.argmax(-1).tolist(), chances.tolist(), strict=True)
+def _table_lines(
+    batches: Iterable[list[Prediction]], labels: list[str], form: TableForm
+) -> Iterator[str]:
+    """A table with the columns of the first row and two more."""
+    cell, separator = (tsv_cell, "\t") if form == "tsv" else (csv_cell, ",")
+    columns: list[str] = []
+    for predictions in batches:
+        table: list[list[str]] = []
+        if not columns:
+            columns = list(predictions[0][0])
+            added = ("predicted", "probability")
+            table.append([*columns, *(f"wordwave_{a}" if a in columns else a for a in added)])
+        for row, i, probabilities in predictions:
+            _check_columns(row, columns)
+            cells = [_as_text(row.get(name)) for name in columns]
+            table.append([*cells, labels[i], f"{probabilities[i]:.6f}"])
+        yield "".join(separator.join(map(cell, cells)) + "\n" for cells in table)
 
 
 def table_form(out: Path) -> TableForm | None:
-    """What a file of this name is to hold: a table, or `None` for JSON lines."""
-    endings = [suffix.lower() for suffix in out.suffixes if suffix.lower() != ".gz"]
-    ending = endings[-1] if endings else ""
-    if ending not in ("", ".json", ".jsonl", ".txt", *TABLE_FORMS):
+    """The form of an output file by its name: a table, or `None` for JSON lines."""
+    suffixes = [suffix.lower() for suffix in out.suffixes if suffix.lower() != ".gz"]
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix not in ("", ".json", ".jsonl", ".txt", *TABLE_FORMS):
         raise WordwaveError(f"out must end in .jsonl, .csv or .tsv, also .gz, got '{out}'")
-    return TABLE_FORMS.get(ending)
+    return TABLE_FORMS.get(suffix)
 
 
 def _check_columns(row: Row, columns: list[str]) -> None:
@@ -155,30 +150,8 @@ def _check_columns(row: Row, columns: list[str]) -> None:
             )
 
 
-def _cell(value: Any) -> str:
-    """What a table shows of a value that JSON may hold."""
+def _as_text(value: Any) -> str:
+    """A JSON value as a table cell."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _spelled_table(rows: list[list[str]], form: TableForm) -> str:
-    if form == "tsv":
-        return "".join("\t".join(map(tsv_cell, row)) + "\n" for row in rows)
-    return "".join(",".join(map(csv_cell, row)) + "\n" for row in rows)
-
-
-def _unused(names: Iterable[str], columns: list[str]) -> list[str]:
-    """The names, or longer ones where a table has them already."""
-    return [f"wordwave_{name}" if name in columns else name for name in names]
-
-
-def spelled(text: str) -> str:
-    """A text in JSON, on what every tool takes for one line."""
-    return json.dumps(text, ensure_ascii=False).translate(LINE_ENDS)
-
-
-def _write(lines: Iterable[str], path: Path, is_packed: bool) -> None:
-    opened = gzip.open if is_packed else open
-    with opened(path, "wt", encoding="utf-8", newline="") as file:
-        file.writelines(lines)

@@ -1,29 +1,25 @@
-"""Progress bars: over results that arrive one by one, and over trainings."""
+"""Progress bars of grids."""
 
 from __future__ import annotations
 
-import math
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from wordwave.errors import WordwaveError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from wordwave.cli.console import Console
-    from wordwave.grid import FailedCellsError, Store
-    from wordwave.training.run import Watch
-    from wordwave.training.task import Epoch, Note, Step
+    from wordwave.grid import Grid, Key, Record, Store
 
-T = TypeVar("T")
 COUNT = "{task.completed:.0f}/{task.total:.0f}"
 
 
 def progress(unit: str, console: Console, *fields: str, **options: Any) -> Progress:
-    """A bar with what it counts before it, some fields after it, and times."""
+    """A progress bar: what it counts, the bar, some fields, time elapsed and time left."""
     from rich.progress import (
         BarColumn,
         Progress,
@@ -44,142 +40,111 @@ def progress(unit: str, console: Console, *fields: str, **options: Any) -> Progr
     )
 
 
-def tracked(results: Iterable[T], n: int, unit: str, console: Console) -> Iterator[T]:
-    """The same results, with a bar that shows how many came and how long the rest will take."""
-    with progress(unit, console, COUNT) as bar:
-        task = bar.add_task("", total=n)
-        for result in results:
-            bar.advance(task)
-            yield result
+@contextmanager
+def completed(
+    grid: Grid[Any], console: Console, *, report_only: bool = False, **options: Any
+) -> Iterator[tuple[list[Record], str]]:
+    """Run the missing cells of a grid, then let the block report: yields the records that there
+    are, and a note if they are incomplete.
 
+    After the report, missing records end the command with an error.
 
-def exhausted(results: Iterable[object]) -> FailedCellsError | None:
-    """Take all results; what cannot be run is a problem to tell after the others are shown."""
+    Args:
+        report_only: run nothing.
+        options: of `run_grid`.
+    """
     from wordwave.grid import FailedCellsError
 
+    failed = None
     try:
-        for _ in results:
-            pass
-    except FailedCellsError as problem:
-        return problem
-    return None
+        if not report_only:
+            run_grid(grid, console, **options)
+    except FailedCellsError as error:
+        failed = error
+    say_skipped(grid.store, console)
+    records, note = grid.records(), grid.incomplete()
+    if not records:
+        raise failed or WordwaveError(
+            f"'{grid.store.path}' holds none of these {grid.unit}; run without --report-only"
+        )
+    yield records, note
+    if failed or note:
+        raise failed or WordwaveError(f"{note} Run without --report-only for the others.")
 
 
-def say_waiting(n: int, unit: str, console: Console) -> None:
-    console.print(f"Waiting for {n} {unit} that another process is running.")
+def run_grid(
+    grid: Grid[Any],
+    console: Console,
+    *,
+    cost: Callable[[Any], float] = lambda cell: 1.0,
+    spent: Callable[[Any], float] | None = None,
+    on_record: Callable[[Record], object] = lambda record: None,
+    **options: Any,
+) -> None:
+    """Run the missing cells of a grid with a progress bar.
+
+    Args:
+        cost: how much a cell counts in the bar and for the time left, such as estimated seconds.
+        spent: the part of its cost that a cell has behind it, if that is known while it runs.
+        on_record: is called with each record as it comes.
+        options: of `Grid.run_missing`.
+    """
+    missing = grid.missing()
+    if not missing:
+        return
+    costs = {key: cost(cell) for key, cell in missing.items()}
+    done: set[Key] = set()
+
+    def completed_cost() -> float:
+        if spent is None:
+            return sum(costs[key] for key in done)
+        return sum(costs[key] if key in done else spent(cell) for key, cell in missing.items())
+
+    count = "{task.fields[n_done]}/{task.fields[n]}"
+    with progress(grid.unit, console, count, speed_estimate_period=3600) as bar:
+        before = round(completed_cost())  # does not count for the speed
+        total, n = sum(costs.values()), len(missing)
+        task = bar.add_task("", total=total, completed=before, n_done=0, n=n)
+
+        def update() -> None:
+            bar.update(task, completed=completed_cost(), n_done=len(done))
+
+        def on_wait(n: int) -> None:
+            console.print(f"Waiting for {n} {grid.unit} that another process is running.")
+
+        with _every(5.0, update) if spent else nullcontext():
+            for record in grid.run_missing(on_wait=on_wait, **options):
+                done.add(grid.store.key_of(record))
+                on_record(record)
+                update()
+
+
+@contextmanager
+def _every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again, in a thread, until the block ends."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(seconds):
+            call()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def say_skipped(store: Store, console: Console) -> None:
-    """Tell of lines in a file of records that are none."""
+    """Print a note if a file of records has lines that are not records."""
     if note := store.skipped():
         console.print(f"Note: {note}.")
 
 
-def incomplete(n: int, n_wanted: int, unit: str) -> str:
-    """What a table says of itself when it does not hold all that was asked for, else ""."""
-    return "" if n >= n_wanted else f"Incomplete: {n} of {n_wanted} {unit}."
-
-
-@contextmanager
-def step_bar(total: int, done: Callable[[], int], console: Console) -> Iterator[None]:
-    """A bar over the steps of trainings in other processes, which is asked for now and then."""
-    with progress("steps", console, COUNT, speed_estimate_period=3600) as bar:
-        task, over = bar.add_task("", total=total, completed=done()), threading.Event()
-
-        def look() -> None:
-            while not over.wait(timeout=5.0):
-                bar.update(task, completed=done())
-
-        looking = threading.Thread(target=look, daemon=True)
-        looking.start()
-        try:
-            yield
-        finally:
-            over.set()
-            looking.join()
-            bar.update(task, completed=done())
-
-
-@dataclass(frozen=True)
-class Saying:
-    """How a task tells of its training."""
-
-    unit: str
-    """What is read."""
-    loss: Callable[[float], str]
-    """The loss of a step, beside the bar."""
-    look: Callable[[Epoch], str]
-    """A look at the dev part, on a line of its own."""
-
-
-def _figures(report: Epoch) -> str:
-    scores = "".join(f"  dev {name} {value:.4f}" for name, value in report.scores.items())
-    return f"loss {report.loss:.4f}{scores}"
-
-
-def _bits(report: Epoch) -> str:
-    said = f"training {report.loss / math.log(2):.4f} bits"
-    if report.scores:
-        said += f"  valid {-report.scores['minus_bpc']:.4f} bits"
-    return said
-
-
-OF_WORDS = Saying("words", lambda loss: f"loss {loss:.4f}", _figures)
-OF_CHARACTERS = Saying("characters", lambda loss: f"{loss / math.log(2):.3f} bits", _bits)
-
-
-@contextmanager
-def training_bar(console: Console, saying: Saying, epochs: int | None = None) -> Iterator[Watch]:
-    """A bar over the steps of a training, and a line for each look: what `Training.run` tells.
-
-    Args:
-        epochs: how many there will be at most; `None` where steps are counted instead.
-    """
-    from wordwave.training.task import Note, Step
-
-    unit = "epoch {task.fields[epoch]}" if epochs else "step " + COUNT
-    fields = "{task.fields[loss]}  {task.fields[speed]:,.0f} " + f"{saying.unit}/s"
-    with progress(unit, console, fields, transient=True) as bar:
-        task = bar.add_task("", total=1, epoch=f"1/{epochs}", loss="", speed=0.0)
-        pace = Pace()
-
-        def watch(report: Step | Epoch | Note) -> None:
-            if isinstance(report, Note):
-                console.print(report.text)
-            elif isinstance(report, Step):
-                pace.count(report.n_words)
-                bar.update(task, total=report.n_steps, completed=report.step)
-                bar.update(task, loss=saying.loss(report.loss), speed=pace.speed)
-            else:
-                at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
-                best = "  best" if report.is_best else ""
-                speed = f"{pace.speed:,.0f} {saying.unit}/s"
-                console.print(f"{at}  {saying.look(report)}  {speed}{best}")
-                bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
-                pace.restart()
-
-        yield watch
-
-
-class Pace:
-    """How many words a second."""
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self.began, self.n = time.monotonic(), 0
-
-    def count(self, n: int) -> None:
-        self.n += n
-
-    @property
-    def speed(self) -> float:
-        return self.n / max(time.monotonic() - self.began, 1e-9)
-
-
 def spelled(seconds: float) -> str:
-    """A time to wait, as people say it."""
+    """A duration with a unit that suits it."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -1,10 +1,11 @@
-"""Items in batches: as many as are there, without waiting for more."""
+"""What commands read and write: texts from a file, an argument or a pipe, and lines of output."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from queue import Queue
@@ -12,24 +13,42 @@ from threading import Thread
 from typing import IO, TypeVar
 
 from wordwave.errors import WordwaveError
+from wordwave.files import write_whole
 
 T = TypeVar("T")
 
 
-def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    """Items in lists of `most`, the last one shorter."""
-    source = iter(items)
-    while batch := list(islice(source, most)):
-        yield batch
+def input_batches(
+    given: str | None,
+    read: Callable[[str | IO[bytes]], Iterator[T]],
+    *,
+    size: int,
+    what: str,
+    literal: Callable[[str], T],
+) -> Iterator[list[T]]:
+    """The input of a command in batches of at most `size` items.
+
+    Args:
+        given: a file, or a text itself, or `None` for standard input.
+        read: reads the items of a file or a stream.
+        what: the items of standard input, for messages.
+        literal: turns a text into an item.
+    """
+    if given is None:
+        return available_batches(read(standard_input(what)), size)
+    if is_literal_text(given):
+        return iter([[literal(given)]])
+    items = read(given)
+    return iter(lambda: list(islice(items, size)), [])
 
 
-def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    """Items in lists of those that have come, at most `most`: a slow pipe is served at once."""
-    queue: Queue[T | _End] = Queue(2 * most)
+def available_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Items in lists of those that have arrived, at most `size`: nothing waits for a full batch."""
+    queue: Queue[T | _End] = Queue(2 * size)
     Thread(target=_fill, args=(queue, items), daemon=True).start()
     while True:
         batch: list[T] = []
-        while len(batch) < most and not (batch and queue.empty()):
+        while len(batch) < size and not (batch and queue.empty()):
             item = queue.get()
             if isinstance(item, _End):
                 if batch:
@@ -41,9 +60,8 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
         yield batch
 
 
-def is_text(given: str) -> bool:
-    """Whether what stands in the place of a file is a text itself: empty, or with spaces and no
-    such file."""
+def is_literal_text(given: str) -> bool:
+    """Whether an argument is a text rather than a file: empty, or with spaces and no such file."""
     if not given.strip():
         return True
     path = Path(given.strip())
@@ -55,10 +73,10 @@ def is_text(given: str) -> bool:
         return True
 
 
-def piped(what: str) -> IO[bytes]:
-    """What is piped in, for `arriving`; at a keyboard it says what to type.
+def standard_input(what: str) -> IO[bytes]:
+    """Standard input as bytes; at a terminal a line on standard error asks for it.
 
-    Not `sys.stdin` itself: Python cannot end while a thread waits for a line of it.
+    Not `sys.stdin` itself: Python cannot exit while a thread waits for a line of it.
     """
     if sys.stdin is None:
         raise WordwaveError(f"there is no standard input to read {what} from")
@@ -70,11 +88,21 @@ def piped(what: str) -> IO[bytes]:
         return sys.stdin.buffer
 
 
-def say(lines: Iterable[str]) -> None:
-    """Write to standard output, each line as it comes."""
-    for line in lines:
-        sys.stdout.write(line)
-        sys.stdout.flush()
+def write_lines(lines: Iterable[str], out: Path | None = None) -> None:
+    """Write lines to standard output as they come, or to a file, completely or not at all."""
+    if out is None:
+        for line in lines:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        return
+    opener = gzip.open if out.suffix.lower() == ".gz" else open
+
+    def write(new: Path) -> None:
+        with opener(new, "wt", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+
+    write_whole(out, write)
+    print(f"Written: {out}", file=sys.stderr)
 
 
 class _End:
@@ -86,7 +114,7 @@ def _fill(queue: Queue[T | _End], items: Iterable[T]) -> None:
     try:
         for item in items:
             queue.put(item)
-    except Exception as problem:  # told to the one who waits
+    except Exception as problem:  # raised again where the items are used
         queue.put(_End(problem))
     else:
         queue.put(_End())

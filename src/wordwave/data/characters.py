@@ -1,20 +1,16 @@
-"""Long texts on disk as rows of characters or bytes, and the vocabularies that number them.
+"""Long texts as sequences of characters or bytes, and the alphabets that map them to ids.
 
-A text is never read into memory as a whole. Bytes and pure ASCII are mapped from the file as they
-stand; other texts are first written to a nameless temporary file with four bytes a character, which
-is gone when the program ends.
+A text is memory-mapped, never loaded whole. Bytes and pure ASCII are mapped from the file itself;
+other texts are first written to an anonymous temporary file with four bytes per character.
 """
 
 from __future__ import annotations
 
 import codecs
-import gzip
-import lzma
 import shutil
 import tempfile
 import unicodedata
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as clipped
@@ -23,21 +19,20 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from wordwave.data.tables import DAMAGED, OPENERS
 from wordwave.errors import WordwaveError
 
 Unit = Literal["char", "byte"]
 UNIT_NAMES: dict[str, str] = {"char": "character", "byte": "byte"}
 
 CHUNK = 1 << 20
-UNKNOWN_ID = 0
-"""Of a character that training never saw."""
-_PACKED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
-_BROKEN = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+UNKNOWN_CHARACTER_ID = 0
+"""The id of every character that is not in the alphabet."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A part of a long text. Shape: symbols (n,), bytes or code points"""
+    """A long text, or a slice of one. Shape: symbols (n,), bytes or code points"""
 
     name: str
     symbols: NDArray[Any]
@@ -46,45 +41,45 @@ class Text:
         return len(self.symbols)
 
     def part(self, start: int, stop: int, name: str) -> Text:
-        """A part of this text, which is not read either."""
+        """A slice of this text, not loaded either."""
         return Text(name, self.symbols[start:stop])
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """All symbols, a million at a time."""
+        """All symbols, about a million at a time."""
         for start in range(0, len(self), CHUNK):
             yield np.asarray(self.symbols[start : start + CHUNK])
 
 
 def read_text(path: Path, unit: Unit = "char") -> Text:
-    """A text file of UTF-8, or of any bytes by `unit="byte"`; also .gz and .xz."""
+    """A text file, also .gz and .xz: UTF-8, or any bytes with `unit="byte"`."""
     path = Path(path)
     if not path.is_file():
         raise WordwaveError(f"there is no text file '{path}'")
     if path.stat().st_size == 0:
         raise WordwaveError(f"'{path}' must hold text, got an empty file")
-    with path.open("rb") as plain:
-        return _mapped(_unpacked(path, plain), f"'{path}'", unit)
+    with path.open("rb") as file:
+        return _mapped(_decompressed(path, file), f"'{path}'", unit)
 
 
 def text_of(content: str, name: str, unit: Unit = "char") -> Text:
-    """A text that is in memory."""
+    """A text from a string."""
     if not content:
         raise WordwaveError(f"{name} must hold text, got none")
-    raw = content.encode()
-    kind = np.uint8 if unit == "byte" or content.isascii() else np.uint32
-    return Text(name, np.frombuffer(raw if kind is np.uint8 else content.encode("utf-32-le"), kind))
+    if unit == "byte" or content.isascii():
+        return Text(name, np.frombuffer(content.encode(), np.uint8))
+    return Text(name, np.frombuffer(content.encode("utf-32-le"), np.uint32))
 
 
-def _unpacked(path: Path, plain: IO[bytes]) -> IO[bytes]:
-    if path.suffix not in _PACKED:
-        return plain
-    whole = tempfile.TemporaryFile()  # noqa: SIM115 - the map that is made of it keeps it
+def _decompressed(path: Path, file: IO[bytes]) -> IO[bytes]:
+    if path.suffix not in OPENERS:
+        return file
+    content = tempfile.TemporaryFile()  # noqa: SIM115 - the memory map keeps it open
     try:
-        with _PACKED[path.suffix](path) as packed:
-            shutil.copyfileobj(packed, whole, CHUNK)
-    except _BROKEN as problem:
-        raise WordwaveError(f"'{path}' is not a whole {path.suffix} file: {problem}") from None
-    return whole
+        with OPENERS[path.suffix](path) as compressed:
+            shutil.copyfileobj(compressed, content, CHUNK)
+    except DAMAGED as problem:
+        raise WordwaveError(f"'{path}' is not a complete {path.suffix} file: {problem}") from None
+    return content
 
 
 def _mapped(file: IO[bytes], name: str, unit: Unit) -> Text:
@@ -107,17 +102,17 @@ def _mapped(file: IO[bytes], name: str, unit: Unit) -> Text:
         where = n_read + problem.start - len(decoder.getstate()[0])
         raise WordwaveError(
             f"{name} must be UTF-8, got another byte near {max(where, 0):,}; "
-            "train lm --unit byte reads files of any kind"
+            "use --unit byte for files of any encoding"
         ) from None
     points.flush()
     return Text(name, np.memmap(points, np.uint32, mode="r"))
 
 
 class Alphabet:
-    """The characters or bytes that a model knows, each with its number.
+    """The vocabulary of a character- or byte-level model.
 
-    Of bytes there are 256; of characters those of the training part, after the unknown one with
-    number 0, which stands for all others.
+    Bytes have their values as ids. Characters are those of the training set, numbered from 1; id 0
+    is the unknown character.
     """
 
     def __init__(self, unit: Unit, characters: str = "") -> None:
@@ -128,21 +123,22 @@ class Alphabet:
         self.unit: Unit = unit
         self.characters = characters
         self.letters: NDArray[np.bool_]
-        """Which numbers words are made of: letters, marks on them and digits, what is unknown, and
-        bytes that are not ASCII. Shape: (V,)"""
+        """Which ids can be part of a word: letters, combining marks, digits, the unknown character
+        and bytes outside ASCII. Shape: (V,)"""
         if unit == "byte":
-            self._number = np.arange(256)
+            self._id_of = np.arange(256)
             self.letters = np.array([i > 127 or chr(i).isalnum() for i in range(256)])
         else:
             kinds = map(unicodedata.category, characters)
             self.letters = np.array([True, *(kind[0] in "LMN" for kind in kinds)])
             points = np.array([ord(c) for c in characters], np.int64)
-            self._number = np.full(max(int(points.max(initial=0)) + 2, 257), UNKNOWN_ID, np.int64)
-            self._number[points] = np.arange(1, len(points) + 1)
+            size = max(int(points.max(initial=0)) + 2, 257)
+            self._id_of = np.full(size, UNKNOWN_CHARACTER_ID, np.int64)
+            self._id_of[points] = np.arange(1, len(points) + 1)
 
     @classmethod
     def of(cls, text: Text, unit: Unit) -> Alphabet:
-        """The alphabet of a text, in the order of code points."""
+        """The alphabet of a text, sorted by code point."""
         if unit == "byte":
             return cls(unit)
         found: set[int] = set()
@@ -153,43 +149,43 @@ class Alphabet:
     def __len__(self) -> int:
         return 256 if self.unit == "byte" else len(self.characters) + 1
 
-    def letters_before(self, text: Text, place: int, limit: int) -> int:
-        """Letters right before a place of the text, up to a limit."""
-        before = self.letters[self.ids(text.symbols[max(place - limit, 0) : place])]
+    def letters_before(self, text: Text, position: int, limit: int) -> int:
+        """The number of word characters right before a position of the text, up to a limit."""
+        before = self.letters[self.ids(text.symbols[max(position - limit, 0) : position])]
         others = np.flatnonzero(~before)
         return len(before) - 1 - int(others[-1]) if len(others) else len(before)
 
     @property
     def names(self) -> list[str]:
-        """How to show each number's symbol."""
+        """A printable name of each symbol, by id."""
         if self.unit == "byte":
             return [repr(chr(i))[1:-1] if i < 127 else f"\\x{i:02x}" for i in range(256)]
         return ["<unk>", *(c if c.isprintable() and c != " " else repr(c) for c in self.characters)]
 
     def ids(self, symbols: NDArray[Any]) -> NDArray[np.int64]:
-        """Numbers of bytes or code points; 0 for those that are not known."""
+        """Ids of bytes or code points; 0 for unknown ones."""
         if symbols.itemsize > 1:
-            symbols = np.minimum(symbols, len(self._number) - 1)  # which no character has
-        return self._number[symbols]
+            symbols = np.minimum(symbols, len(self._id_of) - 1)  # the last one is always unknown
+        return self._id_of[symbols]
 
     def encode(self, content: str) -> NDArray[np.int64]:
-        """Numbers of the characters, or UTF-8 bytes, of a text."""
+        """Ids of the characters, or UTF-8 bytes, of a string."""
         if not content:
             return np.zeros(0, np.int64)
         return self.ids(text_of(content, "text", self.unit).symbols)
 
     def n_unknown(self, text: Text) -> int:
-        """How many characters of a text are not known."""
+        """The number of unknown characters in a text."""
         if self.unit == "byte":
             return 0
-        return sum(int((self.ids(chunk) == UNKNOWN_ID).sum()) for chunk in text.chunks())
+        return sum(int((self.ids(chunk) == UNKNOWN_CHARACTER_ID).sum()) for chunk in text.chunks())
 
     def decoder(self) -> Decoder:
-        """Turns numbers into text as they come."""
+        """A decoder from ids to text."""
         return Decoder(self)
 
     def to_dict(self) -> dict[str, str]:
-        """What JSON can hold; `from_dict` reads it."""
+        """A JSON-serialisable form; `from_dict` reads it."""
         return {"unit": self.unit, "characters": self.characters}
 
     @classmethod
@@ -201,14 +197,14 @@ class Alphabet:
 
 
 class Decoder:
-    """From numbers to text, one at a time; bytes wait until they make a character."""
+    """Decodes ids one at a time; bytes are buffered until they form a character."""
 
     def __init__(self, alphabet: Alphabet) -> None:
         self._alphabet = alphabet
         self._bytes = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
-    def add(self, number: int) -> str:
-        """The text that this number completes."""
+    def add(self, symbol: int) -> str:
+        """The text that this id completes."""
         if self._alphabet.unit == "byte":
-            return self._bytes.decode(bytes([number]))
-        return "\N{REPLACEMENT CHARACTER}" if number == 0 else self._alphabet.characters[number - 1]
+            return self._bytes.decode(bytes([symbol]))
+        return "\N{REPLACEMENT CHARACTER}" if symbol == 0 else self._alphabet.characters[symbol - 1]

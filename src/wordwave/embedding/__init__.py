@@ -1,49 +1,40 @@
-"""Embeddings by name, all called alike: `embedding(ids, positions=None)`."""
+"""Word embeddings that encode positions; the names below are imported on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from wordwave.embedding.positional import (
-    ComplexEmbedding,
-    LearnedPositionEmbedding,
-    SinusoidalPositionEmbedding,
-    WordEmbedding,
-)
-from wordwave.embedding.wave import WaveEmbedding
-from wordwave.errors import unknown
+from wordwave.embedding.config import EmbeddingConfig as EmbeddingConfig
 
-Embedding: TypeAlias = WordEmbedding | WaveEmbedding
-"""What all of them are: a vector a word to which a position is added, or a wave."""
-EMBEDDINGS: dict[str, Callable[..., Embedding]] = {
-    "none": WordEmbedding,
-    "pe": LearnedPositionEmbedding,
-    "tpe": SinusoidalPositionEmbedding,
-    "complex-vanilla": ComplexEmbedding,
-    "complex-order": WaveEmbedding,
+if TYPE_CHECKING:
+    from wordwave.embedding.positional import ComplexEmbedding as ComplexEmbedding
+    from wordwave.embedding.positional import LearnedPositionEmbedding as LearnedPositionEmbedding
+    from wordwave.embedding.positional import (
+        SinusoidalPositionEmbedding as SinusoidalPositionEmbedding,
+    )
+    from wordwave.embedding.positional import WordEmbedding as WordEmbedding
+    from wordwave.embedding.registry import EMBEDDINGS as EMBEDDINGS
+    from wordwave.embedding.registry import Embedding as Embedding
+    from wordwave.embedding.registry import build as build
+    from wordwave.embedding.registry import build_embedding as build_embedding
+    from wordwave.embedding.wave import WaveEmbedding as WaveEmbedding
+
+_HOMES = {
+    "EMBEDDINGS": "registry",
+    "ComplexEmbedding": "positional",
+    "Embedding": "registry",
+    "LearnedPositionEmbedding": "positional",
+    "SinusoidalPositionEmbedding": "positional",
+    "WaveEmbedding": "wave",
+    "WordEmbedding": "positional",
+    "build": "registry",
+    "build_embedding": "registry",
 }
-"""The kinds the paper compares, under its own names."""
+__all__ = [*_HOMES, "EmbeddingConfig"]
 
 
-def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> Embedding:
-    """An embedding of one of the kinds in `EMBEDDINGS`; the options are those of its class.
-
-    Its `field` says whether the output is real (..., L, D) or complex (..., L, 2·D), and `out_dim`
-    how wide it is.
-    """
-    if kind not in EMBEDDINGS:
-        raise unknown("kind", kind, EMBEDDINGS)
-    return EMBEDDINGS[kind](vocab_size, dim, **options)
-
-
-__all__ = [
-    "EMBEDDINGS",
-    "ComplexEmbedding",
-    "Embedding",
-    "LearnedPositionEmbedding",
-    "SinusoidalPositionEmbedding",
-    "WaveEmbedding",
-    "WordEmbedding",
-    "build_embedding",
-]
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,8 +1,8 @@
-"""The fast path of `WaveEmbedding`: look-up and wave in one differentiable step.
+"""The fast path of `WaveEmbedding`: lookup and wave in one differentiable function.
 
-On a CPU in eager mode the cost of a wave is memory traffic and the sine and cosine. This computes
-each of them once (autograd of the plain formula computes them twice), gathers only the rows in
-use, and hands the gradient of each table over as it is: the rows themselves when `sparse`.
+On a CPU in eager mode a wave costs memory traffic, a sine and a cosine. This computes each once
+(autograd of the formula computes them twice), gathers only the rows in use, and returns row-sparse
+gradients of the tables if `sparse`.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ class _WaveRows(torch.autograd.Function):
         sparse: bool,
     ) -> Tensor:
         rows = ids.reshape(-1)
-        place = position.expand(*ids.shape, 1).reshape(-1, 1)
-        r, turning = amplitude.index_select(0, rows), frequency.index_select(0, rows)
-        turning = turning.mul_(place) if short else angle(turning, place)
+        position = position.expand(*ids.shape, 1).reshape(-1, 1)
+        r, angles = amplitude.index_select(0, rows), frequency.index_select(0, rows)
+        angles = angles.mul_(position) if short else angle(angles, position)
         if phase is not None:
-            turning.add_(phase.index_select(0, rows))
-        cos, sin = turning.cos(), turning.sin_()
-        # The output is neither a view nor saved, so that what follows may change it in place.
+            angles.add_(phase.index_select(0, rows))
+        cos, sin = angles.cos(), angles.sin_()
+        # The output is neither a view nor saved: it may be modified in place.
         z = r.new_empty(*ids.shape, 2 * r.shape[1])
-        for part, turned in zip(cx.split(z.view(len(rows), z.shape[-1])), (cos, sin), strict=True):
-            torch.mul(r, turned, out=part)
-        ctx.save_for_backward(rows, r, cos, sin, place.to(r.dtype))
+        for part, wave in zip(cx.split(z.view(len(rows), z.shape[-1])), (cos, sin), strict=True):
+            torch.mul(r, wave, out=part)
+        ctx.save_for_backward(rows, r, cos, sin, position.to(r.dtype))
         ctx.n_words, ctx.padding_idx, ctx.sparse = amplitude.shape[0], padding_idx, sparse
         return z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, r, cos, sin, place = ctx.saved_tensors
-        _, wants_amplitude, wants_frequency, wants_phase, *_ = ctx.needs_input_grad
+        rows, r, cos, sin, position = ctx.saved_tensors
+        _, needs_amplitude, needs_frequency, needs_phase, *_ = ctx.needs_input_grad
         grad_cos, grad_sin = cx.split(grad.reshape(-1, grad.shape[-1]))
         to_table = _sparse_rows if ctx.sparse else _dense_rows
         amplitude = frequency = phase = None
-        if wants_amplitude:
+        if needs_amplitude:
             values = (grad_cos * cos).addcmul_(grad_sin, sin)
             amplitude = to_table(values, rows, ctx.n_words, ctx.padding_idx)
-        if wants_frequency or wants_phase:
+        if needs_frequency or needs_phase:
             values = (grad_sin * cos).addcmul_(grad_cos, sin, value=-1).mul_(r)
-            if wants_phase:
+            if needs_phase:
                 phase = to_table(values, rows, ctx.n_words, ctx.padding_idx)
-            if wants_frequency:
-                values = values * place if wants_phase else values.mul_(place)
+            if needs_frequency:
+                values = values * position if needs_phase else values.mul_(position)
                 frequency = to_table(values, rows, ctx.n_words, ctx.padding_idx)
         return None, amplitude, frequency, phase, None, None, None, None
 

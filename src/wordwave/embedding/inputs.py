@@ -1,4 +1,4 @@
-"""What every embedding checks and counts before it looks anything up."""
+"""Checks of ids, sizes and positions that all embeddings share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
 
 
 def check_ids(ids: Tensor, vocab_size: int) -> None:
-    """Refuse ids that no table can serve, naming the offender."""
+    """Refuse ids out of range, naming the first one."""
     if ids.dtype not in (torch.int64, torch.int32):
         raise WordwaveError(f"ids must be a tensor of int64 or int32, got {ids.dtype}")
     if ids.dim() == 0:
@@ -39,10 +39,10 @@ def check_ids(ids: Tensor, vocab_size: int) -> None:
 
 
 def has_no_values(x: Tensor) -> bool:
-    """Whether values cannot be looked at, or not without waiting for them."""
+    """Whether values are symbolic, or on a device that would have to synchronise."""
     if torch.compiler.is_compiling() or x.device.type != "cpu":
         return True
-    return torch._C._are_functorch_transforms_active()  # those of torch.func
+    return torch._C._are_functorch_transforms_active()  # of torch.func
 
 
 def count_positions(ids: Tensor, positions: Tensor | int | None, name: str = "positions") -> Tensor:

@@ -15,14 +15,14 @@ from wordwave.errors import WordwaveError
 
 
 class WordEmbedding(nn.Module):
-    """`none`: a vector per word, blind to position; the base of those that add one (Eq. 1).
+    """`none`: a vector per word without a position; base class of those that add one (Eq. 1).
 
     Args:
         vocab_size: number V of words.
         dim: real width D of the output.
         padding_idx: the id that embeds to exactly 0 and is never trained, or `None`.
         vectors: pretrained vectors (V, D); by default drawn from N(0, 1).
-        freeze_vectors: keep the word vectors as they start.
+        freeze_vectors: do not train the word vectors.
         sparse: row-sparse gradients.
         device, dtype: of the parameters, as in torch.nn.
     """
@@ -67,19 +67,19 @@ class WordEmbedding(nn.Module):
         """
         check_ids(ids, self.vocab_size)
         words = self.words(ids)
-        place = self.place(count_positions(ids, positions))
-        if place is None:
+        added = self.position_vectors(count_positions(ids, positions))
+        if added is None:
             return words
         word = is_word(ids, self.padding_idx)
-        return words + place if word is None else (words + place) * word
+        return words + added if word is None else (words + added) * word
 
     @property
-    def meaning(self) -> nn.Parameter:
-        """The numbers that carry meaning whatever the place: word vectors."""
+    def vectors(self) -> nn.Parameter:
+        """The word vectors without positions. Shape: (V, D)"""
         return self.words.weight
 
-    def place(self, position: Tensor) -> Tensor | None:
-        """What a position adds to a word. Shape: (..., L, 1) -> (..., L, D)"""
+    def position_vectors(self, position: Tensor) -> Tensor | None:
+        """What is added to the word vectors. Shape: (..., L, 1) -> (..., L, D)"""
         return None
 
 
@@ -103,7 +103,7 @@ class LearnedPositionEmbedding(WordEmbedding):
         places = torch.randn(max_length + 1, dim, device=words.device) * position_scale
         self.places = nn.Parameter(places.to(words.dtype))
 
-    def place(self, position: Tensor) -> Tensor:
+    def position_vectors(self, position: Tensor) -> Tensor:
         index = position.squeeze(-1)
         if index.is_floating_point():
             raise WordwaveError(f"positions must be integers for 'pe', got {index.dtype}")
@@ -129,7 +129,7 @@ class SinusoidalPositionEmbedding(WordEmbedding):
         if dim % 2:
             raise WordwaveError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
-        # Kept with the weights: a trained model is nothing without it.
+        # A buffer, so that it is saved with the weights.
         scale = self.words.weight.new_tensor(float(position_scale))
         self.register_buffer("position_scale", scale)
 
@@ -137,10 +137,10 @@ class SinusoidalPositionEmbedding(WordEmbedding):
 
     @property
     def frequencies(self) -> Tensor:
-        """Made when needed: stored, they would be rounded when a model is cast to bfloat16."""
+        """Computed on demand: a buffer would be rounded when a model is cast to bfloat16."""
         return sinusoidal(self.dim // 2, device=self.words.weight.device)
 
-    def place(self, position: Tensor) -> Tensor:
+    def position_vectors(self, position: Tensor) -> Tensor:
         wave = cx.phasor(angle(self.frequencies, position))
         pairs = torch.stack([cx.imag(wave), cx.real(wave)], dim=-1).flatten(-2)
         return (self.position_scale * pairs).to(self.words.weight.dtype)

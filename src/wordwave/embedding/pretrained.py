@@ -1,7 +1,7 @@
-"""What all readers of vectors share: a file that is streamed, and the rows kept of it.
+"""Pretrained word vectors from word2vec binary files, text files (GloVe, fastText) and .npy files.
 
-Whatever is wrong with a file is one `ValueError`: readers say where and what, `opened` adds which
-file.
+Files are streamed. Whatever is wrong with one raises a `WordwaveError`: readers name the line or
+byte, `_open` adds the path.
 """
 
 from __future__ import annotations
@@ -27,18 +27,24 @@ from torch import Tensor
 
 from wordwave.errors import WordwaveError
 
-CHUNK = 1 << 18
-_LONGEST_LINE = 1 << 20  # a file of the wrong kind is not to be read into memory as one line
+_CHUNK = 1 << 18
+_LONGEST_LINE = 1 << 20  # a file of another format must not be read into memory as one line
+_LONGEST_WORD = 1 << 12  # likewise, as one word
+_WIDEST = 10_000  # no word vectors are this wide, but a file of another format may seem to be
+_HEADER = re.compile(rb"(\d{1,12})[ \t](\d{1,6})\s*")
+_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+Format = Literal["auto", "word2vec-binary", "text", "npy"]
 
 
 @contextmanager
-def opened(path: Path, role: str) -> Iterator[BufferedReader]:
-    """The unpacked bytes of a file. All that goes wrong while it is open names the file."""
+def _open(path: Path, role: str) -> Iterator[BufferedReader]:
+    """The decompressed bytes of a file. Errors raised while it is open name the file."""
     if not path.is_file():
         raise WordwaveError(f"{role} '{path}': no such file; check the path or fetch the file")
-    packed = path.name.lower().endswith(".gz")
-    raw: Any = gzip.GzipFile(path) if packed else path.open("rb", buffering=0)
-    with BufferedReader(raw, CHUNK) as stream:
+    is_gzip = path.name.lower().endswith(".gz")
+    raw: Any = gzip.GzipFile(path) if is_gzip else path.open("rb", buffering=0)
+    with BufferedReader(raw, _CHUNK) as stream:
         try:
             if not stream.peek(1):
                 raise WordwaveError("byte 0: the file is empty; fetch it again")
@@ -46,23 +52,23 @@ def opened(path: Path, role: str) -> Iterator[BufferedReader]:
         except (OSError, EOFError, zlib.error) as error:
             place = f"{role} '{path}', byte {stream.tell()}"
             raise WordwaveError(f"{place}: cannot be read ({error}); fetch it again") from None
-        except ValueError as error:
+        except WordwaveError as error:
             raise WordwaveError(f"{role} '{path}', {error}") from None
 
 
-def lines_of(stream: BufferedReader) -> Iterator[bytes]:
+def _lines(stream: BufferedReader) -> Iterator[bytes]:
     for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), 1):
         if len(line) == _LONGEST_LINE:
             raise WordwaveError(f"line {number}: longer than {_LONGEST_LINE} bytes; is this text?")
         yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def decoded(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", errors="replace")
 
 
-class Kept:
-    """The wanted rows met so far; of a repeated word the first."""
+class _Kept:
+    """The rows to keep of those read so far; of a repeated word the first."""
 
     def __init__(self, wanted: frozenset[str] | None, besides: int = 0) -> None:
         self.wanted, self.besides = wanted, besides
@@ -71,23 +77,20 @@ class Kept:
         self._rows = bytearray()
 
     def wants(self, word: str) -> bool:
-        return self._takes(word) and word not in self._words
-
-    def _takes(self, word: str) -> bool:
-        return self.wanted is None or self.besides > 0 or word in self.wanted
+        wanted = self.wanted is None or self.besides > 0 or word in self.wanted
+        return wanted and word not in self._words
 
     def may_want(self, line: bytes) -> bool:
-        """Whether a text line can be of a wanted word, judged by its first field alone."""
+        """Whether a text line may have a wanted word, by its first field alone."""
         if self.wanted is None or self.besides > 0:
             return True
-        return decoded(line.split(b" ", 1)[0]) in self._first_fields
+        return _decode(line.split(b" ", 1)[0]) in self._first_fields
 
     def add(self, word: str, values: NDArray[Any], place: str) -> None:
-        with np.errstate(over="ignore"):  # too large for float32 becomes infinite, reported below
+        with np.errstate(over="ignore"):  # too large for float32 becomes infinite
             row = values.astype(np.float32)
-        finite = np.isfinite(row)
-        if not finite.all():
-            odd = values[~finite][0]
+        if not np.isfinite(row).all():
+            odd = values[~np.isfinite(row)][0]
             raise WordwaveError(
                 f"{place}: expected finite numbers for {clipped(word)}, found {odd}"
             )
@@ -96,24 +99,13 @@ class Kept:
         self._words[word] = None
         self._rows += row.tobytes()
 
-    @property
-    def words(self) -> list[str]:
-        return list(self._words)
-
-    def matrix(self, dim: int) -> Tensor:
-        """Shape: (n, dim), a row a word"""
+    def vectors(self, dim: int) -> Vectors:
         rows = np.frombuffer(self._rows, np.float32).reshape(len(self._words), dim)
-        return torch.from_numpy(rows)
+        return Vectors(list(self._words), torch.from_numpy(rows))
 
 
-_LONGEST_WORD = 1 << 12  # as in `lines_of`: a file of the wrong kind is not one long word
-_WIDEST = 10_000  # no word vectors are as wide, and a file of another kind may seem to be
-_HEADER = re.compile(rb"(\d{1,12})[ \t](\d{1,6})\s*")
-_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-
-
-def read_text(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
-    lines = lines_of(stream)
+def _read_text(stream: BufferedReader, kept: _Kept, dim: int | None) -> int:
+    lines = _lines(stream)
     first = next(lines)
     if header := _HEADER.fullmatch(first):
         count, dim = _announced(header, "line 1", dim)
@@ -122,13 +114,13 @@ def read_text(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
         _check_dim(dim, "line 1", None)
         lines = chain([first], lines)
     if b"\0" in first or not dim:
-        found = clipped(decoded(first))
+        found = clipped(_decode(first))
         raise WordwaveError(
             f"line 1: expected a word and its numbers, found {found}; is this text?"
         )
     start, number = (2, 1) if header else (1, 0)
     for number, line in enumerate(lines, start):
-        # The first row is parsed even if unwanted: a file of another kind must not pass as vectors.
+        # The first row is always parsed: a file of another format must not pass as vectors.
         if number == start or kept.may_want(line):
             word, values = _parsed(line.rstrip(b" "), f"line {number}", dim, kept.wanted)
             if kept.wants(word):
@@ -145,33 +137,33 @@ def _parsed(
     """The word of a text line and its numbers (dim,), split from the right: words may hold spaces.
 
     A word that ends in a number ('Route 66') looks like a row with one number too many, and is
-    reported as one unless the vocabulary asks for exactly this word.
+    reported as such unless it is in the vocabulary.
     """
     raw, *numbers = line.rsplit(b" ", dim)
-    word = decoded(raw)
+    word = _decode(raw)
     front, _, last = raw.rpartition(b" ")
     too_long = front and (not last or _NUMBER.fullmatch(last)) and word not in (wanted or ())
     if too_long or len(numbers) < dim:
         fields = line.split(b" ")
         found = len(list(takewhile(_NUMBER.fullmatch, reversed(fields[1:]))))
-        shown = clipped(decoded(b" ".join(fields[: len(fields) - found])))
+        shown = clipped(_decode(b" ".join(fields[: len(fields) - found])))
         raise WordwaveError(
             f"{place}: expected {dim} numbers after the word {shown}, found {found}"
         )
     try:
         return word, np.array(list(map(float, numbers)))
     except ValueError:
-        odd = clipped(decoded(next(n for n in numbers if not _NUMBER.fullmatch(n))))
+        odd = clipped(_decode(next(n for n in numbers if not _NUMBER.fullmatch(n))))
         rule = f"expected {dim} numbers after the word {clipped(word)}, found {odd} among them"
         raise WordwaveError(f"{place}: {rule}") from None
 
 
-def read_binary(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
+def _read_binary(stream: BufferedReader, kept: _Kept, dim: int | None) -> int:
     line = stream.readline(64)
     header = _HEADER.fullmatch(line)
     if header is None:
         raise WordwaveError(
-            f"byte 0: expected a header 'count dim', found {clipped(decoded(line))}"
+            f"byte 0: expected a header 'count dim', found {clipped(_decode(line))}"
         )
     count, dim = _announced(header, "byte 0", dim)
     row_bytes = 4 * dim
@@ -179,12 +171,12 @@ def read_binary(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
     for index in range(1, count + 1):
         if len(window) - start < _LONGEST_WORD + row_bytes:
             passed += start
-            window, start = window[start:] + stream.read(CHUNK + row_bytes), 0
+            window, start = window[start:] + stream.read(_CHUNK + row_bytes), 0
         space = window.find(b" ", start, start + _LONGEST_WORD)
         end = space + 1 + row_bytes
         if space < 0 or end > len(window):
             raise _broken_row(window[start:], passed + start, f"word {index} of {count}")
-        word = decoded(window[start:space].removeprefix(b"\n"))
+        word = _decode(window[start:space].removeprefix(b"\n"))
         if kept.wants(word):
             values = np.frombuffer(window, "<f4", dim, offset=space + 1)
             kept.add(word, values, f"byte {passed + space + 1}")
@@ -195,12 +187,12 @@ def read_binary(stream: BufferedReader, kept: Kept, dim: int | None) -> int:
     return dim
 
 
-def _broken_row(rest: bytes, offset: int, which: str) -> ValueError:
+def _broken_row(rest: bytes, offset: int, which: str) -> WordwaveError:
     raw, space, _ = rest[:_LONGEST_WORD].removeprefix(b"\n").partition(b" ")
-    word = clipped(decoded(raw))
+    word = clipped(_decode(raw))
     if not space and len(rest) >= _LONGEST_WORD:
-        return ValueError(f"byte {offset}: expected {which} to end in a space, found {word}")
-    return ValueError(
+        return WordwaveError(f"byte {offset}: expected {which} to end in a space, found {word}")
+    return WordwaveError(
         f"byte {offset + len(rest)}: the file ends in {which}, {word}; fetch it again"
     )
 
@@ -223,7 +215,7 @@ def _check_dim(found: int, place: str, expected: int | None) -> None:
         raise WordwaveError(f"{place}: expected vectors of dimension {expected}, found {found}")
 
 
-def read_npy(path: Path, words: Path, kept: Kept, dim: int | None) -> int:
+def _read_npy(path: Path, words: Path, kept: _Kept, dim: int | None) -> int:
     matrix = _mapped_matrix(path)
     _check_dim(matrix.shape[1], "header", dim)
     number = 0
@@ -245,15 +237,15 @@ def _mapped_matrix(path: Path) -> NDArray[Any]:
     if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
         found = f"{array.dtype} of shape {array.shape}"
         raise WordwaveError(f"header: expected a matrix of floats (words, dim), found {found}")
-    return np.asarray(array)  # still mapped, and its rows are quicker to take than np.memmap's
+    return np.asarray(array)  # still mapped; taking rows of an np.memmap is slower
 
 
 def _words_of(path: Path) -> Iterator[str]:
-    with opened(path, "words file") as stream:
-        yield from map(decoded, lines_of(stream))
+    with _open(path, "words file") as stream:
+        yield from map(_decode, _lines(stream))
 
 
-def words_beside(matrix: Path) -> Path:
+def _words_beside(matrix: Path) -> Path:
     stem = re.sub(r"(\.f(16|32))?\.npy$", "", matrix.name)
     names = [f"{stem}.words.txt", f"{stem}.words.txt.gz"]
     for name in names:
@@ -262,21 +254,18 @@ def words_beside(matrix: Path) -> Path:
     raise WordwaveError(f"words: expected one of {names} beside it, found none; pass words=")
 
 
-Format = Literal["auto", "word2vec-binary", "text", "npy"]
-
-
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Words and their vectors: row i of `matrix` (n, dim), float32, belongs to `words[i]`."""
+    """Words and their vectors: row i of `matrix` (n, dim), float32, is that of `words[i]`."""
 
     words: list[str] = field(repr=False)
     matrix: Tensor
 
     def __post_init__(self) -> None:
         if self.matrix.dim() != 2 or len(self.matrix) != len(self.words):
-            shape = tuple(self.matrix.shape)
             raise WordwaveError(
-                f"matrix must be ({len(self.words)}, dim), a row a word, got {shape}"
+                f"matrix must be ({len(self.words)}, dim), a row for each word, "
+                f"got {tuple(self.matrix.shape)}"
             )
 
     @property
@@ -298,14 +287,14 @@ class Vectors:
     ) -> tuple[Tensor, Tensor]:
         """The vectors of `words` times `scale`: matrix (len(words), dim), found (len(words),) bool.
 
-        Missing words are normal noise around zero, each component as spread as over the found
-        rows; fewer than two found rows have no spread, then it is `scale / sqrt(dim)`.
+        Missing words are drawn from a normal distribution with mean 0 and the standard deviation
+        of the found rows in each component, or `scale / sqrt(dim)` if fewer than two were found.
         """
         rows = torch.tensor([self._row_of.get(word, -1) for word in words], dtype=torch.long)
         found = rows >= 0
         known = self.matrix[rows[found]] * scale
-        spread = known.std(dim=0) if len(known) > 1 else scale / self.dim**0.5
-        aligned = torch.randn(len(words), self.dim, generator=generator) * spread
+        deviation = known.std(dim=0) if len(known) > 1 else scale / self.dim**0.5
+        aligned = torch.randn(len(words), self.dim, generator=generator) * deviation
         aligned[found] = known
         return aligned, found
 
@@ -321,34 +310,36 @@ def read_vectors(
 ) -> Vectors:
     """Pretrained vectors (n, dim) in file order; of a repeated word the first row counts.
 
-    vocabulary: the words to keep; None keeps all.
-    besides: how many others to keep as well, those that stand first in the file.
-    words: the words of an `.npy` matrix, one a line; by default `<stem>.words.txt(.gz)` beside it.
-    format: "auto" goes by the file ending: `.bin(.gz)`, `.npy`, everything else is text.
-    dim: what the file's dimension must be. Without it a text file that has no header is as wide
-        as its first line, whose word then must hold no space.
+    Args:
+        path: the file, which may be compressed (`.gz`).
+        vocabulary: the words to keep; None keeps all.
+        besides: number of other words to keep as well, the first ones in the file.
+        words: the words of an `.npy` matrix, one per line; by default `<stem>.words.txt(.gz)` next
+            to it.
+        format: "auto" goes by the file name: `.bin(.gz)`, `.npy`, everything else is text.
+        dim: the expected dimension. Without it, that of a text file without a header is taken from
+            its first line, whose word must not contain a space.
     """
     if format not in get_args(Format):
         raise WordwaveError(f"format must be one of {get_args(Format)}, got {format!r}")
     if dim is not None and dim < 1:
         raise WordwaveError(f"dim must be at least 1, got {dim}")
     path = Path(path)
-    kind = _format_by_ending(path) if format == "auto" else format
+    kind = format
+    if format == "auto":
+        name = path.name.lower()
+        is_binary = name.endswith((".bin", ".bin.gz"))
+        kind = "word2vec-binary" if is_binary else "npy" if name.endswith(".npy") else "text"
     if words is not None and kind != "npy":
         raise WordwaveError(f"words= goes with an .npy matrix, '{path}' is read as {kind}")
-    kept = Kept(None if vocabulary is None else frozenset(vocabulary), besides)
-    with opened(path, "vectors file") as stream:
+    if vocabulary is not None and not all(isinstance(word, str) for word in vocabulary):
+        raise TypeError("vocabulary must hold words as strings")
+    kept = _Kept(None if vocabulary is None else frozenset(vocabulary), besides)
+    with _open(path, "vectors file") as stream:
         if kind == "npy":
-            beside = words_beside(path) if words is None else Path(words)
-            width = read_npy(path, beside, kept, dim)
+            beside = _words_beside(path) if words is None else Path(words)
+            width = _read_npy(path, beside, kept, dim)
         else:
-            read = read_binary if kind == "word2vec-binary" else read_text
+            read = _read_binary if kind == "word2vec-binary" else _read_text
             width = read(stream, kept, dim)
-    return Vectors(kept.words, kept.matrix(width))
-
-
-def _format_by_ending(path: Path) -> Format:
-    name = path.name.lower()
-    if name.endswith((".bin", ".bin.gz")):
-        return "word2vec-binary"
-    return "npy" if name.endswith(".npy") else "text"
+    return kept.vectors(width)

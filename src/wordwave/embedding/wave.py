@@ -1,9 +1,9 @@
-"""A table of one number for each word and dimension, full or shared."""
+"""WaveEmbedding, the paper's complex-order embedding (Eq. 5), and its tables."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,16 +26,9 @@ Share = Literal["word", "dim"] | None
 """`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
 `"dim"`: one per word, shared by all dimensions."""
 
-SHARES: tuple[Share, ...] = (None, "word", "dim")
-
-
-def check_share(name: str, share: Share) -> None:
-    if share not in SHARES:
-        raise WordwaveError(f"{name} must be one of None, 'word', 'dim', got {share!r}")
-
 
 class Table(nn.Module):
-    """Look-up of a (V, D) table that may be stored smaller than it is.
+    """A lookup table of a number for each word and dimension, stored smaller where it is shared.
 
     Stored shape: (V, D) full, (1, D) shared by all words, (V, 1) shared by all dimensions.
     """
@@ -52,21 +45,12 @@ class Table(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.vocab_size, self.share, self.padding_idx, self.sparse = (
-            vocab_size,
-            share,
-            padding_idx,
-            sparse,
-        )
+        self.vocab_size, self.share = vocab_size, share
+        self.padding_idx, self.sparse = padding_idx, sparse
         self.weight = nn.Parameter(
             values.detach().to(cx.parameter_dtype(dtype), copy=True), requires_grad=not frozen
         )
         self.zero_padding()
-
-    @staticmethod
-    def shape(vocab_size: int, dim: int, share: Share) -> tuple[int, int]:
-        """The stored shape of a table for V words and D dimensions."""
-        return (1 if share == "word" else vocab_size, 1 if share == "dim" else dim)
 
     @property
     def per_word(self) -> bool:
@@ -74,7 +58,7 @@ class Table(nn.Module):
 
     @property
     def row_sparse(self) -> bool:
-        """Whether gradients hold only the rows in use."""
+        """Whether gradients are row-sparse."""
         return self.sparse and self.per_word
 
     @torch.no_grad()
@@ -84,14 +68,14 @@ class Table(nn.Module):
 
     @torch.no_grad()
     def resize(self, vocab_size: int) -> None:
-        """Keep the first rows, and draw new ones as spread as those of the words that are there."""
+        """Keep the first rows; draw new ones with the mean and deviation of the existing words."""
         if self.per_word:
             old = self.weight
             words = [row for row in range(len(old)) if row != self.padding_idx]
             known = old[words] if words else torch.zeros_like(old)
-            spread = known.std(dim=0) if len(known) > 1 else torch.zeros_like(known[0])
+            deviation = known.std(dim=0) if len(known) > 1 else torch.zeros_like(known[0])
             noise = torch.randn(vocab_size, old.shape[1], dtype=old.dtype, device=old.device)
-            rows = known.mean(dim=0) + spread * noise
+            rows = known.mean(dim=0) + deviation * noise
             kept = min(len(old), vocab_size)
             rows[:kept] = old[:kept]
             self.weight = nn.Parameter(rows, requires_grad=old.requires_grad)
@@ -105,7 +89,7 @@ class Table(nn.Module):
         return F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
 
     def full(self) -> Tensor:
-        """The whole table. Shape: (V, D), or (V, 1) where the dimensions share"""
+        """A row for each word. Shape: (V, D), or (V, 1) if shared by all dimensions"""
         return self.weight.expand(self.vocab_size, -1)
 
     def extra_repr(self) -> str:
@@ -115,6 +99,7 @@ class Table(nn.Module):
 FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
 
 DEFAULT_RANGES: dict[str, tuple[float, float]] = {
+    "sinusoidal": (1e-4, 1.0),
     "log-spaced": (1e-4, 1.0),
     "log-uniform": (1e-4, 1.0),
     "uniform": (-0.3, 0.3),
@@ -125,14 +110,14 @@ def initial_frequencies(
     shape: tuple[int, int],
     init: FrequencyInit | Tensor,
     *,
-    limits: tuple[float, float] | None = None,
-    per_word: bool = False,
-    device: torch.device | str | int | None = None,
+    limits: tuple[float, float] | None,
+    per_word: bool,
+    device: Device,
 ) -> Tensor:
-    """Starting values of a frequency table of any sharing.
+    """Initial values of a frequency table.
 
-    With one frequency `per_word` there are no dimensions to spread a spectrum over: there the
-    spread-out kinds start every word at the middle (geometric mean) of the spectrum.
+    With one frequency `per_word` there are no dimensions to spread a spectrum over: the sinusoidal
+    and log-spaced inits give every word the geometric mean of the spectrum.
 
     Shape: the given one, (V, D), (1, D) or (V, 1)
     """
@@ -140,14 +125,18 @@ def initial_frequencies(
         kind = "a tensor" if isinstance(init, Tensor) else repr(init)
         raise WordwaveError(f"frequency_range does not go with frequency_init = {kind}")
     if isinstance(init, Tensor):
-        return _given(init, shape).to(device=device)
-    low, high = _limits(init, limits)
+        try:
+            return init.detach().to(device, torch.get_default_dtype()).expand(shape)
+        except RuntimeError:
+            raise WordwaveError(
+                f"frequency_init as a tensor must broadcast to {shape}, got {tuple(init.shape)}"
+            ) from None
+    low, high = _frequency_range(init, limits)
     rows, dim = shape
     if init == "uniform":
         return torch.empty(shape, device=device).uniform_(low, high)
     if init == "log-uniform":
-        spread = torch.empty(shape, device=device).uniform_(math.log(low), math.log(high))
-        return spread.exp()
+        return torch.empty(shape, device=device).uniform_(math.log(low), math.log(high)).exp()
     if per_word:
         return torch.full(shape, math.sqrt(low * high), device=device)
     if init == "sinusoidal":
@@ -156,37 +145,26 @@ def initial_frequencies(
     return spaced.repeat(rows, 1)
 
 
-def _given(values: Tensor, shape: tuple[int, int]) -> Tensor:
-    try:
-        return values.detach().to(torch.get_default_dtype()).expand(shape)
-    except RuntimeError:
-        raise WordwaveError(
-            f"frequency_init as a tensor must broadcast to {shape}, got {tuple(values.shape)}"
-        ) from None
-
-
-def _limits(init: str, limits: tuple[float, float] | None) -> tuple[float, float]:
-    if init == "sinusoidal":
-        return 1e-4, 1.0
+def _frequency_range(init: str, limits: tuple[float, float] | None) -> tuple[float, float]:
     if init not in DEFAULT_RANGES:
-        known = ", ".join(map(repr, ("sinusoidal", *DEFAULT_RANGES)))
+        known = ", ".join(map(repr, DEFAULT_RANGES))
         raise WordwaveError(f"frequency_init must be a tensor or one of {known}, got {init!r}")
     if limits is None:
         return DEFAULT_RANGES[init]
-    least = -math.inf if init == "uniform" else 0.0
-    if len(limits) != 2 or not least < limits[0] < limits[1] < math.inf:
+    lowest = -math.inf if init == "uniform" else 0.0
+    if len(limits) != 2 or not lowest < limits[0] < limits[1] < math.inf:
         rule = "low < high" if init == "uniform" else "0 < low < high"
         raise WordwaveError(f"frequency_range must have {rule} for {init!r}, got {limits}")
     return limits
 
 
-STARTING_DAMPING = -6.0  # softplus(−6) = 0.0025: a wave keeps 90% of its height over 40 words
+INITIAL_DAMPING = -6.0  # softplus(−6) = 0.0025: a wave keeps 90% of its amplitude over 40 words
 
 
 class WaveEmbedding(nn.Module):
-    """g_j(pos) = r_j · e^{i(ω_j·pos + θ_j)} (Eq. 5): amplitude is meaning, phase is place.
+    """g_j(pos) = r_j · e^{i(ω_j·pos + θ_j)} (Eq. 5): the phase encodes the position.
 
-    The output is an ordinary real tensor, real parts first, so it goes into any network as it is.
+    The output is an ordinary real tensor, real parts first, for any PyTorch network.
 
     Args:
         vocab_size: number V of words.
@@ -201,7 +179,7 @@ class WaveEmbedding(nn.Module):
             or a tensor that broadcasts to the table.
         frequency_range: (low, high) of the last three kinds.
         vectors: pretrained word vectors (V, D) as amplitudes; by default drawn from N(0, 1).
-        freeze_vectors, freeze_frequency: keep these as they start.
+        freeze_vectors, freeze_frequency: do not train them.
         sparse: row-sparse gradients, for an optimizer that updates only the rows a batch touched.
         device, dtype: of the parameters, as in torch.nn.
     """
@@ -233,24 +211,20 @@ class WaveEmbedding(nn.Module):
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, 2 * dim
         self.padding_idx, self.sparse = padding_idx, sparse
 
-        def table(values: Tensor, share: Share, *, frozen: bool = False) -> Table:
-            return Table(
-                values,
-                vocab_size=vocab_size,
-                share=share,
-                padding_idx=padding_idx,
-                sparse=sparse,
-                frozen=frozen,
-                dtype=dtype,
-            )
-
         def shape(name: str, share: Share) -> tuple[int, int]:
-            check_share(name, share)
-            return Table.shape(vocab_size, dim, share)
+            if share not in (None, "word", "dim"):
+                raise WordwaveError(f"{name} must be one of None, 'word', 'dim', got {share!r}")
+            return (1 if share == "word" else vocab_size, 1 if share == "dim" else dim)
 
         amplitude = torch.randn(shape("share_amplitude", share_amplitude), device=device)
         if vectors is not None:
-            amplitude = _check_vectors(vectors, amplitude.shape).to(device=device)
+            cx.check_tensor("vectors", vectors)
+            if vectors.shape != amplitude.shape:
+                raise WordwaveError(
+                    f"vectors must have the shape of the amplitude table {tuple(amplitude.shape)}, "
+                    f"got {tuple(vectors.shape)}"
+                )
+            amplitude = vectors.to(device=device)
         frequency = initial_frequencies(
             shape("share_frequency", share_frequency),
             frequency_init,
@@ -260,14 +234,13 @@ class WaveEmbedding(nn.Module):
         )
         angles = torch.empty(shape("share_phase", share_phase), device=device)
         angles.uniform_(-torch.pi, torch.pi)
-        self.amplitude = table(amplitude, share_amplitude, frozen=freeze_vectors)
-        self.frequency = table(frequency, share_frequency, frozen=freeze_frequency)
-        self.phase = table(angles, share_phase) if phase else None
-        self.damping = (
-            table(torch.full_like(frequency, STARTING_DAMPING), share_frequency)
-            if damping
-            else None
-        )
+        made: dict[str, Any] = {"vocab_size": vocab_size, "padding_idx": padding_idx}
+        made |= {"sparse": sparse, "dtype": dtype}
+        self.amplitude = Table(amplitude, share=share_amplitude, frozen=freeze_vectors, **made)
+        self.frequency = Table(frequency, share=share_frequency, frozen=freeze_frequency, **made)
+        self.phase = Table(angles, share=share_phase, **made) if phase else None
+        rho = torch.full_like(frequency, INITIAL_DAMPING)
+        self.damping = Table(rho, share=share_frequency, **made) if damping else None
 
     def forward(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
         """Embed words at positions, by default 1 … L.
@@ -291,13 +264,13 @@ class WaveEmbedding(nn.Module):
         return self.formula(ids, position)
 
     def formula(self, ids: Tensor, position: Tensor) -> Tensor:
-        """The definition, term by term: what the fast path is tested against and graphs trace.
+        """Eq. 5 term by term: what the fast path is tested against, and what graphs trace.
 
         Shape: ids (..., L), position broadcastable to (..., L, 1) -> (..., L, 2·D)
         """
-        turning = angle(self.frequency(ids), position)
+        angles = angle(self.frequency(ids), position)
         if self.phase is not None:
-            turning = turning + self.phase(ids)
+            angles = angles + self.phase(ids)
         amplitude = self.amplitude(ids)
         if self.damping is not None:
             amplitude = amplitude * self._decay(ids, position)
@@ -305,19 +278,19 @@ class WaveEmbedding(nn.Module):
         if word is not None and not self.amplitude.per_word:
             amplitude = amplitude * word
         amplitude = amplitude.expand(*ids.shape, self.dim)
-        return cx.scale(cx.phasor(turning).to(amplitude.dtype), amplitude)
+        return cx.scale(cx.phasor(angles).to(amplitude.dtype), amplitude)
 
     @property
-    def meaning(self) -> nn.Parameter:
-        """The numbers that carry meaning whatever the place: amplitudes."""
+    def vectors(self) -> nn.Parameter:
+        """The amplitudes, a vector for each word at any position. Shape: (V, D) unless shared"""
         return self.amplitude.weight
 
     @property
     def weight(self) -> Tensor:
-        """All words at position 0, r·e^{iθ}: what `weight` of a torch.nn.Embedding is.
+        """All words at position 0, r·e^{iθ}: the equivalent of `torch.nn.Embedding.weight`.
 
-        It is computed from the tables, so it has gradients but is no parameter: an output layer can
-        use it, as `F.linear(states, embedding.weight)`, and cannot be tied to it.
+        It is computed from the tables, so it has gradients but is not a parameter: an output layer
+        can use it, as `F.linear(states, embedding.weight)`, but cannot be tied to it.
 
         Shape: (V, 2·D)
         """
@@ -325,8 +298,9 @@ class WaveEmbedding(nn.Module):
         return self.formula(words, words.new_zeros(1, 1))
 
     def resize(self, vocab_size: int) -> None:
-        """Change the number of words in place: the first rows stay, new words are drawn as spread
-        as those that are there. The tables are new parameters, which an optimizer must be told."""
+        """Change the number of words in place: the first rows are kept, new words are drawn with
+        the mean and deviation of the existing ones. The tables become new parameters, which an
+        existing optimizer does not update."""
         check_sizes(vocab_size, self.dim, self.padding_idx)
         for table in (self.amplitude, self.frequency, self.phase, self.damping):
             if table is not None:
@@ -334,9 +308,9 @@ class WaveEmbedding(nn.Module):
         self.vocab_size = vocab_size
 
     def shift(self, ids: Tensor, z: Tensor, n: Tensor | int) -> Tensor:
-        """Move embedded words by n places (Property 1): w(n)·z, w(n) = (r₁·e^{iω})^n.
+        """Shift embedded words by n positions (Property 1): w(n)·z, w(n) = (r₁·e^{iω})^n.
 
-        Neither the position nor the amplitude is looked at: z alone carries them.
+        Only z is used, neither the positions nor the amplitudes.
 
         Shape: ids (..., L), z (..., L, 2·D), n broadcastable to ids -> (..., L, 2·D)
         """
@@ -354,7 +328,7 @@ class WaveEmbedding(nn.Module):
 
     @torch.no_grad()
     def sensitivity(self) -> Tensor:
-        """δ_j, the mean |ω_j,d| over dimensions (App. D): how much a word cares where it stands.
+        """δ_j, the mean |ω_j,d| over dimensions (App. D): how sensitive a word is to its position.
 
         Shape: (V,)
         """
@@ -366,19 +340,19 @@ class WaveEmbedding(nn.Module):
 
     @torch.no_grad()
     def period(self) -> Tensor:
-        """2π/|ω|: after how many places a wave repeats, infinite for ω = 0. Shape: (V, D)"""
+        """2π/|ω|: positions until a wave repeats, infinite for ω = 0. Shape: (V, D)"""
         return cx.TURN / self.frequency.full().abs().expand(self.vocab_size, self.dim)
 
     def _decay(self, ids: Tensor, position: Tensor) -> Tensor:
         """r₁^pos = e^{−softplus(ρ)·pos}, so that r₁ ≤ 1 whatever ρ is."""
         assert self.damping is not None
         damping = self.damping(ids)
-        # Positions beyond 256 are not whole in bfloat16, nor beyond 65,504 finite in float16.
+        # Positions above 256 are rounded in bfloat16, and infinite above 65,504 in float16.
         wide = torch.promote_types(damping.dtype, torch.float32)
         return torch.exp(-F.softplus(damping.to(wide)) * position.to(wide)).to(damping.dtype)
 
     def _is_plain_cpu(self, ids: Tensor) -> bool:
-        """Whether `wave_rows` serves: full tables in float32, eager, on the CPU, no torch.func."""
+        """Whether `wave_rows` applies: full float32 tables, eager, on the CPU, no torch.func."""
         tables = [t for t in (self.amplitude, self.frequency, self.phase) if t is not None]
         return (
             not has_no_values(ids)
@@ -391,17 +365,8 @@ class WaveEmbedding(nn.Module):
 
 
 def _all_near(position: Tensor) -> bool:
-    """Whether float32 is exact enough for every angle."""
+    """Whether float32 is exact enough for all angles."""
     if position.numel() == 0:
         return True
     low, high = torch.aminmax(position)
     return float(low) >= -SHORT and float(high) <= SHORT
-
-
-def _check_vectors(vectors: Tensor, shape: torch.Size) -> Tensor:
-    if vectors.shape != shape:
-        raise WordwaveError(
-            f"vectors must have the shape of the amplitude table {tuple(shape)}, "
-            f"got {tuple(vectors.shape)}"
-        )
-    return vectors

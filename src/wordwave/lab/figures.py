@@ -1,24 +1,23 @@
-"""Pictures of the laboratory: a heat map, accuracy against length, frequencies of words."""
+"""Figures of the laboratory: a heat map, accuracy against length, frequencies of words."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.grid import Record
-from wordwave.lab.report import by_encoder, lengths_in, rows_in, scores_at
+from wordwave.lab.report import Accuracies, accuracies_at, lengths_in, rows_in, sensitivities
 from wordwave.lab.tasks import PAIR_TASKS, TEXT_TASK
-from wordwave.models.config import EMBEDDINGS
-from wordwave.plotting import written
+from wordwave.plotting import new_figure, save_figure
 
 Points = list[tuple[float, float]]
-COLOURS = {
+EMBEDDING_COLOURS = {
     "none": "#9aa0a6",
     "pe": "#c77d0a",
     "tpe": "#2f9e66",
@@ -29,16 +28,25 @@ COLOURS = {
 }
 
 
-def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
-    """Accuracy of every task and encoder under every embedding."""
-    scores = scores_at(records, lengths)
-    rows = rows_in(scores)
-    columns = [k for k in EMBEDDINGS if any(key[2] == k for key in scores)]
-    figure = Figure(
-        figsize=(max(7, 2.6 + 1.15 * len(columns)), 1.3 + 0.32 * len(rows)), layout="constrained"
-    )
+def draw_figures(records: Sequence[Record], folder: Path) -> list[Path]:
+    """All figures that the records have data for."""
+    lengths = lengths_in(records)
+    drawn = [draw_heat_map(records, lengths[0], folder / "heat-map.png")]
+    if len(lengths) > 1:
+        drawn.append(draw_lengths(records, folder / "lengths.png"))
+    if sensitivities(records):
+        drawn.append(draw_sensitivities(records, folder / "frequencies.png"))
+    return drawn
+
+
+def draw_heat_map(records: Sequence[Record], lengths: str, path: Path) -> Path:
+    """Accuracy of every task and encoder with every embedding."""
+    found = accuracies_at(records, lengths)
+    rows = rows_in(found)
+    columns = [k for k in EMBEDDING_KINDS if any(key[2] == k for key in found)]
+    figure = new_figure(max(7, 2.6 + 1.15 * len(columns)), 1.3 + 0.32 * len(rows))
     axes = figure.subplots()
-    means = [[_mean(scores.get((t, e, k))) for k in columns] for t, e in rows]
+    means = [[_mean(found.get((*row, k))) for k in columns] for row in rows]
     image = axes.imshow(means, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
     for i, row in enumerate(means):
         for j, value in enumerate(row):
@@ -49,34 +57,34 @@ def draw_heat_map(records: list[Record], lengths: str, path: Path) -> Path:
     axes.set_yticks(range(len(rows)), [f"{t} · {e}" for t, e in rows], fontsize=8)
     axes.set_title(f"Who knows the order of words? Accuracy at {lengths} words", fontsize=11)
     figure.colorbar(image, ax=axes, label="accuracy")
-    return written(figure, path)
+    return save_figure(figure, path)
 
 
-def draw_lengths(records: list[Record], path: Path) -> Path:
+def draw_lengths(records: Sequence[Record], path: Path) -> Path:
     """Accuracy against the length of the sentence, a panel for each task and encoder.
 
-    Embeddings that are blind to order have the same accuracy, and so the same line: where
-    others are drawn over one, it is wider than they are, so that all of them are seen.
+    Embeddings that ignore order have the same accuracy, and so the same line: a line that others
+    cover is drawn wider than they are, so that all of them can be seen.
     """
-    ranges = lengths_in(records)
-    rows = rows_in(scores_at(records, ranges[0]))
+    ranges = {lengths: accuracies_at(records, lengths) for lengths in lengths_in(records)}
+    rows = rows_in(next(iter(ranges.values())))
     n_columns = min(4, len(rows))
     n_rows = -(-len(rows) // n_columns)
-    figure = Figure(figsize=(3.6 * n_columns + 1.2, 2.6 * n_rows + 0.6), layout="constrained")
+    figure = new_figure(3.6 * n_columns + 1.2, 2.6 * n_rows + 0.6)
     panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True)
     lines: dict[str, Any] = {}
     for (task, encoder), axes in zip(rows, panels.flat, strict=False):
-        drawn = {kind: _points(records, ranges, (task, encoder, kind)) for kind in EMBEDDINGS}
+        drawn = {kind: _points(ranges, (task, encoder, kind)) for kind in EMBEDDING_KINDS}
         drawn = {kind: points for kind, points in drawn.items() if points}
         for n, (kind, points) in enumerate(drawn.items(), start=1):
             above = list(drawn.values())[n:]
             for stretch in pairwise(points) if len(points) > 1 else [points]:
                 over = sum(_lies_on(stretch, other) for other in above)
                 axes.plot(
-                    *zip(*stretch, strict=True), "o-", color=COLOURS[kind],
+                    *zip(*stretch, strict=True), "o-", color=EMBEDDING_COLOURS[kind],
                     lw=1.5 + 2 * over, ms=3 + 2 * over, clip_on=False, solid_capstyle="round",
                 )  # fmt: skip
-            lines[kind] = Line2D([], [], color=COLOURS[kind], marker="o", lw=2.5, ms=5)
+            lines[kind] = Line2D([], [], color=EMBEDDING_COLOURS[kind], marker="o", lw=2.5, ms=5)
         axes.set_xscale("log")
         middles = [_middle(r) for r in ranges]
         axes.set_xticks(middles, [f"{m:.0f}" for m in middles], fontsize=8)
@@ -90,43 +98,36 @@ def draw_lengths(records: list[Record], path: Path) -> Path:
         axes.set_visible(False)
     figure.supxlabel("words in the sentence", fontsize=10)
     figure.supylabel("accuracy", fontsize=10)
-    shown = [kind for kind in EMBEDDINGS if kind in lines]
+    shown = [kind for kind in EMBEDDING_KINDS if kind in lines]
     figure.legend([lines[kind] for kind in shown], shown, loc="outside right upper", frameon=False)
-    return written(figure, path)
+    return save_figure(figure, path)
 
 
-def draw_frequencies(records: list[Record], path: Path) -> Path | None:
-    """δ_j of the words whose place decides against those of all others, by task."""
-    found: dict[str, tuple[list[float], list[float]]] = {}
-    for r in by_encoder(records):
-        words = r.get("sensitivity")
-        if words and len(set(words["others"])) > 1:
-            marked, others = found.setdefault(f"{r['task']} · {r['encoder']}", ([], []))
-            marked += words["marked"]
-            others += words["others"]
-    if not found:
-        return None
-    figure = Figure(figsize=(8, 1.2 + 0.34 * len(found)), layout="constrained")
+def draw_sensitivities(records: Sequence[Record], path: Path) -> Path:
+    """δ_j of the words whose position decides the answer and of all others, by task."""
+    found = sensitivities(records)
+    figure = new_figure(8, 1.2 + 0.34 * len(found))
     axes = figure.subplots()
-    for i, (marked, others) in enumerate(found.values()):
+    for i, seeds in enumerate(found.values()):
+        deciding, others = ([d for seed in seeds for d in seed[side]] for side in (0, 1))
         axes.vlines(others, i + 0.02, i + 0.36, color="#9aa0a6", lw=1, alpha=0.5)
-        axes.vlines(marked, i - 0.36, i - 0.02, color="#2a6fdb", lw=2)
-    axes.set_yticks(range(len(found)), list(found), fontsize=8)
+        axes.vlines(deciding, i - 0.36, i - 0.02, color="#2a6fdb", lw=2)
+    axes.set_yticks(range(len(found)), [f"{t} · {e}" for t, e in found], fontsize=8)
     axes.set_ylim(len(found) - 0.4, -0.6)  # the first row above, and all of each row
     axes.set_xlabel("δ, mean |frequency| of a word")
     axes.set_title("Words whose place decides (blue, above) and all others (grey)", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
-    return written(figure, path)
+    return save_figure(figure, path)
 
 
-def _points(records: list[Record], ranges: list[str], row: tuple[str, str, str]) -> Points:
-    """Length and mean accuracy, as far as there are any."""
-    found = {r: scores_at(records, r).get(row) for r in ranges}
-    return [(_middle(r), statistics.fmean(scores)) for r, scores in found.items() if scores]
+def _points(ranges: Mapping[str, Accuracies], row: tuple[str, str, str]) -> Points:
+    """Length and mean accuracy, where there are any."""
+    found = {lengths: by_row.get(row) for lengths, by_row in ranges.items()}
+    return [(_middle(r), statistics.fmean(values)) for r, values in found.items() if values]
 
 
 def _lies_on(stretch: Sequence[tuple[float, float]], line: Points) -> bool:
-    """Whether a part of a line is a part of another one, as far as one can see."""
+    """Whether a part of a line cannot be told from a part of another one."""
     values = dict(line)
     return all(x in values and abs(y - values[x]) < 0.015 for x, y in stretch)
 

@@ -1,7 +1,7 @@
-"""The order laboratory: what each embedding knows about word order, cell by cell.
+"""The order laboratory: how well each embedding encodes word order, measured cell by cell.
 
-A cell is a task, an embedding, an encoder and a seed, trained on short sentences under the same
-budget as all others and tested on sentences of every length.
+A cell is a task, an embedding, an encoder and a seed: a model trained on short sentences with the
+same budget as all others and tested on sentences of several lengths.
 """
 
 from __future__ import annotations
@@ -9,27 +9,30 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
+from wordwave.config_io import from_dict
+from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.errors import WordwaveError
-from wordwave.grid import Count, Record, Share, fits
-from wordwave.models.config import EMBEDDINGS, ENCODERS, ModelConfig, goes_with
+from wordwave.grid import Count, Record, Share, fits, key_of
+from wordwave.limits import check_limits
+from wordwave.models.config import ENCODERS, ModelConfig, goes_with
 from wordwave.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from wordwave.lab.tasks import Probe
+    from wordwave.lab.tasks import ProbeTask
 
 
 KEY = ("task", "embedding", "encoder", "recipe", "seed", "budget", "lengths", "text", "how")
-"""What makes a cell's record; `how` holds all that the laboratory sets of model and training."""
+"""What identifies a record; `how` holds the settings of model and training."""
 
 LEARNING_RATES = {"fasttext": 3e-2, "cnn": 1e-2, "lstm": 1e-2, "transformer": 1e-2}
 """The same for every embedding under an encoder."""
 
 SHORTEST = 8
-"""Words that every task needs."""
+"""The number of words that every task needs."""
 
 _Deltas = Annotated[list[float], lambda values: len(values) > 1]
 
@@ -39,11 +42,11 @@ class _Sensitivity(TypedDict):
     others: _Deltas
 
 
-class _CellRecord(TypedDict):
-    """What tables and pictures read of a record."""
+class _ProbeRecord(TypedDict):
+    """The fields of a record that tables and figures need."""
 
     task: str
-    embedding: Annotated[str, EMBEDDINGS.__contains__]
+    embedding: Annotated[str, EMBEDDING_KINDS.__contains__]
     encoder: Annotated[str, ENCODERS.__contains__]
     recipe: Annotated[str, ("plain", "long").__contains__]
     seed: int
@@ -55,10 +58,12 @@ class _CellRecord(TypedDict):
 
 
 def is_record(record: Record) -> bool:
-    """Whether it has all that is read of a cell's record, of the right kind."""
-    return fits(record, _CellRecord) and set(record["accuracy"]) == {
-        f"{low}-{high}" for low, high in record["lengths"]
-    }
+    """Whether a record has all fields that tables and figures need, with the right types."""
+    from wordwave.lab.tasks import TASK_NAMES
+
+    if not fits(record, _ProbeRecord) or record["task"] not in TASK_NAMES:
+        return False
+    return set(record["accuracy"]) == {f"{low}-{high}" for low, high in record["lengths"]}
 
 
 Lengths = tuple[int, int]
@@ -74,10 +79,10 @@ def check_lengths(name: str, low: int, high: int) -> None:
 
 @dataclass(frozen=True)
 class Budget:
-    """What every cell may spend."""
+    """Sizes of model and data, the same for every cell."""
 
     dim: int = 32
-    """Complex dimensions of an embedding; real ones get twice as many, the same in real numbers."""
+    """Complex dimensions of an embedding; real embeddings get twice as many real ones."""
     n_train: int = 8000
     """Training sentences."""
     n_test: int = 1000
@@ -89,13 +94,8 @@ class Budget:
     highest: int = 2000
     """Highest position in training with the recipe "long"."""
 
-    def check(self) -> None:
-        """Refuse what no cell could run with."""
-        for name in ("n_train", "n_test"):
-            if getattr(self, name) < 2:
-                raise WordwaveError(f"{name} must be at least 2, got {getattr(self, name)}")
-        if self.epochs < 1:
-            raise WordwaveError(f"epochs must be at least 1, got {self.epochs}")
+    def __post_init__(self) -> None:
+        check_limits(self, {"n_train": (2, 10**12), "n_test": (2, 10**12), "epochs": (1, 10**12)})
         if self.dim < 4 or self.dim % 4:
             raise WordwaveError(f"dim must be a multiple of 4 (attention heads), got {self.dim}")
         check_lengths("train_lengths", *self.train_lengths)
@@ -106,59 +106,74 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One run of the laboratory."""
+class ProbeCell:
+    """One model to train and test."""
 
     task: str
     embedding: str
     encoder: str
     seed: int
     recipe: Recipe = "plain"
-    """`plain`: positions 1 … L. `long`: made for sentences longer than those of training, with
-    random positions and a rising penalty on amplitudes or word vectors for every embedding; waves
-    get log-spaced frequencies shared by all words, and complex bags magnitudes (waves: phases)."""
+    """`plain`: positions 1 … L. `long`: for test sentences longer than those of training, with
+    random positions and a rising penalty on amplitudes or word vectors for every embedding;
+    complex-order gets log-spaced frequencies shared by all words (and initial phases in a bag of
+    words), and bags of words are read out as magnitudes."""
 
 
 @dataclass(frozen=True)
 class Laboratory:
-    """The terms under which cells run, and how they are told apart in a store."""
+    """The conditions that all cells share.
+
+    Args:
+        lengths: shortest and longest test sentence, in words, of each test set.
+        text: sentences for the task `swap-text`.
+    """
 
     budget: Budget
     lengths: tuple[Lengths, ...]
     text: Path | None = None
+    _fingerprint: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.budget.check()
-
-    def key(self, cell: Cell) -> Record:
-        """What identifies a cell's record."""
-        text = None
         if self.text is not None:
-            text = hashlib.sha256(self.text.read_bytes()).hexdigest()[:16]
+            fingerprint = hashlib.sha256(self.text.read_bytes()).hexdigest()[:16]
+            object.__setattr__(self, "_fingerprint", fingerprint)
+
+    def key(self, cell: ProbeCell) -> Record:
+        """The fields that identify a cell's record."""
         return {
             **asdict(cell),
             "budget": asdict(self.budget),
             "lengths": [list(span) for span in self.lengths],
-            "text": text,
+            "text": self._fingerprint,
             "how": {"model": self.model(cell), "training": self.training(cell)},
         }
 
-    def model(self, cell: Cell) -> dict[str, Any]:
-        """The model of a cell, as arguments of `ModelConfig`; every embedding gives the encoder
-        2·dim real numbers a word."""
+    def ran(self, record: Record, recipe: Recipe) -> bool:
+        """Whether a record was made under these conditions, with a recipe."""
+        names = ("task", "embedding", "encoder", "seed", "recipe")
+        cell = ProbeCell(*(record[name] for name in names))
+        if cell.recipe != recipe or not combines(cell.task, cell.embedding, cell.encoder):
+            return False
+        return key_of(record, KEY) == key_of(self.key(cell), KEY)
+
+    def model(self, cell: ProbeCell) -> dict[str, Any]:
+        """Arguments of `ModelConfig` for a cell; with every embedding, a word is 2·dim real
+        numbers."""
         budget = self.budget
         is_complex = cell.embedding.startswith("complex")
+        embedding: dict[str, Any] = {"kind": cell.embedding, "word_scale": 1.0}
         options: dict[str, Any] = {}
         if cell.recipe == "long" and cell.embedding == "complex-order":
-            options["frequency_init"] = "log-spaced"
-            options["frequency_range"] = (math.pi / (2 * budget.highest), 1.0)
-            options["share_frequency"] = "word"
-            options["phase"] = cell.encoder == "fasttext"
+            embedding["frequency_init"] = "log-spaced"
+            embedding["frequency_range"] = (math.pi / (2 * budget.highest), 1.0)
+            embedding["share_frequency"] = "word"
+            embedding["phase"] = cell.encoder == "fasttext"
         if cell.recipe == "long" and cell.encoder == "fasttext":
             options["readout"] = "magnitude"
         longest = max(high for _, high in (*self.lengths, budget.train_lengths))
         return {
-            "embedding": cell.embedding,
+            "embedding": embedding,
             "encoder": cell.encoder,
             "dim": budget.dim if is_complex else 2 * budget.dim,
             "hidden_dim": budget.dim,
@@ -168,13 +183,12 @@ class Laboratory:
             "n_layers": 1,
             "n_heads": 4,
             "feed_forward_dim": 2 * budget.dim if is_complex else 4 * budget.dim,
-            "word_scale": 1.0,
             "max_length": max(2 * longest + 1, budget.highest),
             **options,
         }
 
-    def training(self, cell: Cell) -> dict[str, Any]:
-        """The training of a cell, as arguments of `TrainingConfig`."""
+    def training(self, cell: ProbeCell) -> dict[str, Any]:
+        """Arguments of `TrainingConfig` for a cell."""
         is_long = cell.recipe == "long"
         return {
             "epochs": self.budget.epochs,
@@ -191,21 +205,22 @@ class Laboratory:
             "seed": cell.seed,
         }
 
-    def run(self, cell: Cell) -> Record:
-        """Train and test one cell, on one thread."""
+    def run(self, cell: ProbeCell) -> Record:
+        """Train and test a model, on one thread."""
         import torch
 
-        from wordwave.lab.tasks import probe
-        from wordwave.models.classifier import Classifier, Tagger, count_parameters
-        from wordwave.tasks.classifier import ClassificationTask, LabelledSentences, accuracy
+        from wordwave.lab.tasks import probe_task
+        from wordwave.models.classifier import Classifier, Tagger
+        from wordwave.models.utils import count_parameters
+        from wordwave.tasks.classification import ClassificationTask, LabelledSentences, accuracy
         from wordwave.text.batching import Sentences
         from wordwave.training.loop import Training
 
         torch.set_num_threads(1)
         torch.manual_seed(cell.seed)
-        task = probe(cell.task, self.text)
+        task = probe_task(cell.task, self.text)
         kind = Tagger if task.is_sequence else Classifier
-        model = kind(ModelConfig(**self.model(cell)), len(task.words), task.n_classes)
+        model = kind(from_dict(ModelConfig, self.model(cell)), len(task.words), task.n_classes)
 
         def labelled(n: int, lengths: Lengths, *, test: bool = False) -> LabelledSentences:
             data = task.examples(n, lengths, seed=cell.seed, test=test)
@@ -234,35 +249,28 @@ class Laboratory:
 
 def cells(
     tasks: list[str], embeddings: list[str], encoders: list[str], seeds: int, recipe: Recipe
-) -> list[Cell]:
-    """All combinations that make sense, one seed after the other."""
+) -> list[ProbeCell]:
+    """All combinations that are possible, one seed after the other."""
     return [
-        Cell(task, embedding, encoder, seed, recipe)
+        ProbeCell(task, embedding, encoder, seed, recipe)
         for seed in range(seeds)
         for task in dict.fromkeys(tasks)
         for encoder in dict.fromkeys(encoders)
         for embedding in dict.fromkeys(embeddings)
-        if makes_sense(task, embedding, encoder)
+        if combines(task, embedding, encoder)
     ]
 
 
-def makes_sense(task: str, embedding: str, encoder: str) -> bool:
-    """RoPE and ALiBi act inside attention only, and tasks with an answer of several words need an
-    encoder that keeps words apart."""
+def combines(task: str, embedding: str, encoder: str) -> bool:
+    """RoPE and ALiBi need attention, and sequence tasks need an encoder with one output a word."""
     from wordwave.lab.tasks import SEQUENCE_TASKS
 
-    keeps_words_apart = encoder not in ("fasttext", "cnn")
-    return goes_with(embedding, encoder) and (task not in SEQUENCE_TASKS or keeps_words_apart)
+    is_tagger = encoder not in ("fasttext", "cnn")
+    return goes_with(embedding, encoder) and (task not in SEQUENCE_TASKS or is_tagger)
 
 
-def cell_of(record: Record) -> Cell:
-    """The cell that a record is of."""
-    names = ("task", "embedding", "encoder", "seed", "recipe")
-    return Cell(*(record[name] for name in names))
-
-
-def _sensitivity(model: Any, task: Probe) -> dict[str, list[float]] | None:
-    """δ_j of the words whose place decides, and of the others, where words have frequencies."""
+def _sensitivity(model: Any, task: ProbeTask) -> dict[str, list[float]] | None:
+    """δ_j of the words whose position decides the answer, and of all others."""
     if not task.marked or not hasattr(model.embedding, "sensitivity"):
         return None
     delta = [round(d, 4) for d in model.embedding.sensitivity().tolist()]

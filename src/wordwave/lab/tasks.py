@@ -1,7 +1,8 @@
-"""Order tasks as minimal pairs: two sentences of the same words, told apart only by their order.
+"""Synthetic tasks of word order: minimal pairs to classify, and sequences to tag.
 
-Each maker returns (no, yes): a sentence that lacks the property and one that has it. Both hold the
-same multiset of words, so whatever ignores order gives both the same answer and is right on one.
+A minimal pair is two sentences of the same words (no, yes): one that lacks a property and one that
+has it. Both hold the same multiset of words, so a model that ignores order gives both the same
+answer and is right on one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import torch
 from torch import Tensor
 
 from wordwave.errors import WordwaveError, unknown
-from wordwave.tasks.classifier import NO_TARGET
+from wordwave.tasks.classification import NO_TARGET
+from wordwave.text.vocabulary import SPECIALS, UNKNOWN_ID
 
 Sentence = list[str]
 Pair = tuple[Sentence, Sentence]
@@ -36,7 +38,7 @@ def _fill(rng: random.Random, length: int, placed: dict[int, str]) -> Sentence:
 
 
 def _rearranged(sentence: Sentence, moves: dict[int, int]) -> Sentence:
-    """The sentence with words moved (from: to); the moves permute a set of places."""
+    """The sentence with words moved (from: to); the moves permute a set of positions."""
     result = list(sentence)
     for source, target in moves.items():
         result[target] = sentence[source]
@@ -51,9 +53,9 @@ def precedence(rng: random.Random, length: int) -> Pair:
 
 
 def adjacency(rng: random.Random, length: int) -> Pair:
-    """Does B follow A at once? The other sentence has B A, or A and then B further on.
+    """Does B follow A immediately? The other sentence has B A, or A and then B further on.
 
-    So neither the order of the two nor their nearness alone gets more than three of four right.
+    So neither the order of the two nor their distance alone gets more than three of four right.
     """
     i = rng.randrange(length - 2)
     yes = _fill(rng, length, {i: A, i + 1: B})
@@ -72,7 +74,7 @@ def kth_word(rng: random.Random, length: int) -> Pair:
 
 
 def distance(rng: random.Random, length: int) -> Pair:
-    """Are A and B less than four places apart?"""
+    """Are A and B less than four positions apart?"""
     first, second = rng.sample((A, B), 2)
     i = rng.randrange(length - NEAR)
     near, far = rng.randrange(1, NEAR), rng.randrange(NEAR, length - i)
@@ -89,7 +91,7 @@ def reversal(rng: random.Random, length: int) -> Pair:
 
 
 def first_repeat(rng: random.Random, length: int) -> Pair:
-    """A and B stand twice each: is A the first to be repeated?"""
+    """A and B occur twice each: is A the first to be repeated?"""
     a1, b1, a2, b2 = places = sorted(rng.sample(range(length), 4))
     if rng.random() < 0.5:
         a1, b1 = b1, a1
@@ -107,7 +109,7 @@ ADVERBS = ("today", "often", "slowly", "again", "there", "then")
 
 
 def _phrase(rng: random.Random, n_adjectives: int) -> Sentence:
-    """A noun phrase that waits for its noun."""
+    """A noun phrase without its noun."""
     return ["the", *rng.choices(ADJECTIVES, k=n_adjectives)]
 
 
@@ -144,7 +146,7 @@ KINDS = {
 
 
 def swap(rng: random.Random, length: int) -> Pair:
-    """Were two neighbours exchanged, in a sentence of a small grammar?"""
+    """Were two adjacent words swapped, in a sentence of a small grammar?"""
     no = _clause(rng)
     while len(no) > length:
         no = _clause(rng)
@@ -157,11 +159,10 @@ def swap(rng: random.Random, length: int) -> Pair:
 
 
 def swap_in(text: Sequence[Sentence]) -> Callable[[random.Random, int], Pair]:
-    """Were two neighbours exchanged, in sentences of one's own? The length asked for is a limit."""
+    """Were two adjacent words swapped, in given sentences? The length is an upper bound."""
     usable = [s for s in text if any(a != b for a, b in pairwise(s))]
-
     if not usable:
-        raise WordwaveError("no sentence with two different neighbours")
+        raise WordwaveError("no sentence with two different adjacent words")
 
     def maker(rng: random.Random, length: int) -> Pair:
         sentence = rng.choice(usable)
@@ -185,33 +186,25 @@ PAIR_TASKS: dict[str, Callable[[random.Random, int], Pair]] = {
 }
 
 
-Task = tuple[list[str], list[str]]
+QuestionAnswer = tuple[Sentence, Sentence]
 
 SYMBOLS = tuple(f"s{i:02d}" for i in range(20))
 NOISE, ASK, BLANK = "-", "?", "_"
 N_ANSWERS = 5
 
 
-def copy(rng: random.Random, length: int) -> Task:
-    """The same words again."""
-    words = rng.choices(SYMBOLS, k=length)
-    return [*words, ASK], words
+def _of_all_words(answer: Callable[[Sentence], Sentence]) -> Callable[..., QuestionAnswer]:
+    """The answer is a function of all words."""
+
+    def maker(rng: random.Random, length: int) -> QuestionAnswer:
+        words = rng.choices(SYMBOLS, k=length)
+        return [*words, ASK], answer(words)
+
+    return maker
 
 
-def reverse(rng: random.Random, length: int) -> Task:
-    """The words backwards."""
-    words = rng.choices(SYMBOLS, k=length)
-    return [*words, ASK], words[::-1]
-
-
-def sort(rng: random.Random, length: int) -> Task:
-    """The words in alphabetical order."""
-    words = rng.choices(SYMBOLS, k=length)
-    return [*words, ASK], sorted(words)
-
-
-def selective_copy(rng: random.Random, length: int) -> Task:
-    """The five words that stand among dashes, in their order."""
+def selective_copy(rng: random.Random, length: int) -> QuestionAnswer:
+    """The five words among dashes, in their order."""
     words = rng.choices(SYMBOLS, k=N_ANSWERS)
     question = [NOISE] * length
     for place, word in zip(sorted(rng.sample(range(length), N_ANSWERS)), words, strict=True):
@@ -219,8 +212,8 @@ def selective_copy(rng: random.Random, length: int) -> Task:
     return [*question, ASK], words
 
 
-def recall(rng: random.Random, length: int) -> Task:
-    """Associative recall: pairs of key and value among dashes, then a key: what was its value?"""
+def recall(rng: random.Random, length: int) -> QuestionAnswer:
+    """Associative recall: the value of a key, after pairs of key and value among dashes."""
     n_pairs = min(length // 2, len(SYMBOLS))
     keys = rng.sample(SYMBOLS, n_pairs)
     values = rng.choices(SYMBOLS, k=n_pairs)
@@ -231,32 +224,32 @@ def recall(rng: random.Random, length: int) -> Task:
     return [*(word for pair in pairs for word in pair), ASK, keys[asked]], [values[asked]]
 
 
-def index(rng: random.Random, length: int) -> Task:
-    """Indirect indexing: a number among the first ten says which word is asked for."""
+def index(rng: random.Random, length: int) -> QuestionAnswer:
+    """Indirect indexing: the word at a given position, which is one of the first ten."""
     words = rng.choices(SYMBOLS, k=length)
     asked = rng.randrange(min(length, 10))
     return [*words, ASK, f"n{asked + 1}"], [words[asked]]
 
 
-SEQUENCE_TASKS: dict[str, Callable[[random.Random, int], Task]] = {
-    "copy": copy,
-    "reverse": reverse,
-    "sort": sort,
+SEQUENCE_TASKS: dict[str, Callable[[random.Random, int], QuestionAnswer]] = {
+    "copy": _of_all_words(list),
+    "reverse": _of_all_words(lambda words: words[::-1]),
+    "sort": _of_all_words(sorted),
     "selective-copy": selective_copy,
     "recall": recall,
     "index": index,
 }
 
 
-PADDING, UNKNOWN = "<pad>", "<unk>"
 TEXT_TASK = "swap-text"
+TASK_NAMES = (*PAIR_TASKS, TEXT_TASK, *SEQUENCE_TASKS)
 
 
 @dataclass(frozen=True)
-class Examples:
-    """Sentences and what is asked of them.
+class ProbeData:
+    """Sentences and their targets.
 
-    Shape: ids (N, L) padded with 0; targets (N,), or (N, L) with -100 where nothing is asked
+    Shape: ids (N, L) padded with 0; targets (N,), or (N, L) with -100 where there is no target
     """
 
     ids: Tensor
@@ -264,17 +257,17 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Probe:
-    """A task: its words, its number of classes and its generator."""
+class ProbeTask:
+    """A task: its words, its number of classes and its generators."""
 
     name: str
     words: list[str]
     n_classes: int
     make: Callable[[random.Random, int], Any]
     make_for_test: Callable[[random.Random, int], Any]
-    """As `make`; for a text of one's own, from sentences that `make` never draws."""
+    """As `make`; for `swap-text`, from sentences that `make` never draws."""
     marked: frozenset[str]
-    """Words whose place decides the answer, where the task has such."""
+    """Words whose position decides the answer, if the task has such."""
 
     @property
     def is_sequence(self) -> bool:
@@ -282,10 +275,10 @@ class Probe:
 
     def examples(
         self, n: int, lengths: tuple[int, int], *, seed: int, test: bool = False
-    ) -> Examples:
-        """n examples with lengths drawn evenly from a range; pair tasks give n/2 minimal pairs.
+    ) -> ProbeData:
+        """n examples with lengths drawn uniformly from a range; n/2 minimal pairs for pair tasks.
 
-        The two sentences of a pair stand next to each other, rows 2i (no) and 2i + 1 (yes).
+        The sentences of a pair are in rows 2i (no) and 2i + 1 (yes).
         """
         rng = random.Random(f"{self.name} {seed} {lengths} {test}")
         make = self.make_for_test if test else self.make
@@ -299,14 +292,14 @@ class Probe:
                 rows.append([index[w] for w in question] + [index[BLANK]] * len(answer))
                 targets.append([NO_TARGET] * len(question) + [index[w] for w in answer])
             else:
-                rows += [[index.get(w, index[UNKNOWN]) for w in sentence] for sentence in made]
+                rows += [[index.get(w, UNKNOWN_ID) for w in sentence] for sentence in made]
         if self.is_sequence:
-            return Examples(_padded(rows, 0), _padded(targets, NO_TARGET))
-        return Examples(_padded(rows, 0), torch.arange(len(rows)) % 2)
+            return ProbeData(_padded(rows, 0), _padded(targets, NO_TARGET))
+        return ProbeData(_padded(rows, 0), torch.arange(len(rows)) % 2)
 
 
-def probe(name: str, text: Path | None = None) -> Probe:
-    """A task of the laboratory by name; `swap-text` asks for a text file of one's own."""
+def probe_task(name: str, text: Path | None = None) -> ProbeTask:
+    """A task by name; `swap-text` needs a text file."""
     if name == TEXT_TASK:
         if text is None:
             raise WordwaveError(f"task {TEXT_TASK!r} needs a text file, one sentence a line")
@@ -316,26 +309,26 @@ def probe(name: str, text: Path | None = None) -> Probe:
         words = sorted({w for s in kept for w in s})
         try:
             makers = swap_in(kept), swap_in(held_out)
-        except ValueError as error:
+        except WordwaveError as error:
             raise WordwaveError(
                 f"text file '{text}' needs more sentences: {len(sentences)} different ones of at "
-                f"least two words, a fifth of them held out, hold {error}"
+                f"least two words, a fifth of them held out, have {error}"
             ) from None
-        return Probe(name, [PADDING, UNKNOWN, *words], 2, *makers, frozenset())
+        return ProbeTask(name, [*SPECIALS, *words], 2, *makers, frozenset())
     if name in SEQUENCE_TASKS:
-        words = [PADDING, UNKNOWN, *SYMBOLS, NOISE, ASK, BLANK]
+        words = [*SPECIALS, *SYMBOLS, NOISE, ASK, BLANK]
         words += [f"n{i}" for i in range(1, 11)]
         ask = SEQUENCE_TASKS[name]
-        return Probe(name, words, len(words), ask, ask, frozenset())
+        return ProbeTask(name, words, len(words), ask, ask, frozenset())
     if name in PAIR_TASKS:
         pair = PAIR_TASKS[name]
-        return Probe(name, [PADDING, UNKNOWN, *_words_of(name)], 2, pair, pair, _marked(name))
-    known = [*PAIR_TASKS, TEXT_TASK, *SEQUENCE_TASKS]
-    raise unknown("task", name, known)
+        known, marked = _words_of(name)
+        return ProbeTask(name, [*SPECIALS, *known], 2, pair, pair, marked)
+    raise unknown("task", name, TASK_NAMES)
 
 
 def read_sentences(path: Path) -> list[list[str]]:
-    """The different lines of a text file with at least two words, lower-cased, in order."""
+    """The distinct lines of a text file with at least two words, lower-cased, in order."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
@@ -346,20 +339,14 @@ def read_sentences(path: Path) -> list[list[str]]:
     return [list(words) for words in sentences if len(words) > 1]
 
 
-def _words_of(name: str) -> Sequence[str]:
+def _words_of(name: str) -> tuple[Sequence[str], frozenset[str]]:
+    """The words of a pair task, and those whose position decides the answer."""
     if name in ("swap", "who-did-what"):
         kinds = (ANIMALS, PEOPLE, ACTIVE, ADJECTIVES, ADVERBS)
-        return ["the", "and", "was", "by", *(word for kind in kinds for word in kind)]
+        words = ["the", "and", "was", "by", *(word for kind in kinds for word in kind)]
+        return words, frozenset(ANIMALS + PEOPLE if name == "who-did-what" else ())
     marked = [f"n{i}" for i in range(10)] if name == "reversal" else [A, B]
-    return [*marked, *FILLERS]
-
-
-def _marked(name: str) -> frozenset[str]:
-    if name == "who-did-what":
-        return frozenset(ANIMALS + PEOPLE)
-    if name == "swap":
-        return frozenset()
-    return frozenset(_words_of(name)) - frozenset(FILLERS)
+    return [*marked, *FILLERS], frozenset(marked)
 
 
 def _padded(rows: list[list[int]], value: int) -> Tensor:

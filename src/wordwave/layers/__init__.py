@@ -9,6 +9,8 @@ from wordwave.layers.conv import Conv1d
 from wordwave.layers.linear import FeedForward, Linear
 from wordwave.layers.norm import BatchNorm, Dropout, LayerNorm
 from wordwave.layers.recurrent import LSTM, RNN, word_mask
+from wordwave.layers.relative_attention import RelativeAttention
+from wordwave.layers.transformer import TransformerLayer
 from wordwave.layers.weight import Field, Sharing, n_parts, side_by_side
 
 __all__ = [
@@ -23,8 +25,10 @@ __all__ = [
     "LayerNorm",
     "Linear",
     "MultiHeadAttention",
+    "RelativeAttention",
     "Score",
     "Sharing",
+    "TransformerLayer",
     "n_parts",
     "side_by_side",
     "word_mask",

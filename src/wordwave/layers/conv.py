@@ -22,14 +22,14 @@ from wordwave.layers.weight import (
 
 
 class Conv1d(nn.Module):
-    """Convolution along L over a field; narrow by default: L − k + 1 positions come out.
+    """Convolution along L over a field; without padding the output has L − k + 1 positions.
 
     It is a sum of k linear layers, one for each word of a window.
 
     Args:
         in_dim, out_dim: widths, in complex numbers if the field is complex.
-        kernel_size: how many neighbouring words k one output sees.
-        padding: zeros put at either end.
+        kernel_size: width k of a window, in words.
+        padding: zeros added at both ends.
         field, share, bias, device, dtype: as in `Linear`.
     """
 
@@ -68,7 +68,7 @@ class Conv1d(nn.Module):
         if self.padding:
             x = F.pad(x, (0, 0, self.padding, self.padding))
         n_windows = x.shape[1] - self.kernel_size + 1
-        # One product of every word with every tap, then sums along diagonals: no window is copied.
+        # One product of every word with every tap, then sums along diagonals: no copies of windows.
         products = self.weight.times(x, None).unflatten(-1, (-1, self.kernel_size, self.out_dim))
         taps = [p[:, k : k + n_windows] for k, p in enumerate(products.unbind(-2))]
         y = functools.reduce(torch.add, taps).flatten(-2)

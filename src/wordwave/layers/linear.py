@@ -30,8 +30,8 @@ class Linear(nn.Module):
     Args:
         in_dim, out_dim: widths, in complex numbers if the field is complex.
         field: `"complex"` or `"real"`.
-        share: how the parts of a complex weight are bound, see `Sharing`.
-        bias: add one.
+        share: how the parts of a complex weight are tied, see `Sharing`.
+        bias: whether to add a bias.
         device, dtype: of the parameters, as in torch.nn.
     """
 
@@ -63,15 +63,15 @@ class Linear(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The position-wise layer of a Transformer: widen, activate each part, narrow.
+    """The position-wise feed-forward layer of a Transformer, activated part by part.
 
     Args:
-        dim, hidden_dim: widths outside and inside.
-        hidden: the field of the units inside, by default the same as outside. Real units between
-            complex vectors hear Re(w·z) and answer with complex vectors. As w and the answer are
-            free, whatever `share` says, that is a real layer on `[real | imag]`: as many weights as
-            for free complex units, and half the multiplications.
-        activation: an elementwise function, so that each part is activated by itself.
+        dim, hidden_dim: width of input and output, and of the hidden layer.
+        hidden: the field of the hidden units, by default that of the input. A real unit between
+            complex vectors computes Re(w·z), and its output weights are complex. That is a real
+            layer on `[real | imag]`, whatever `share` is: the same number of weights as complex
+            units with share="none", and half the multiplications.
+        activation: an elementwise function, applied to each part by itself.
         dropout: share of hidden units dropped in training.
         device, dtype: as in `Linear`.
     """

@@ -1,4 +1,4 @@
-"""How surprised a model is by the right words, without a table of logits for all of a batch."""
+"""Cross-entropy of a linear layer, without storing the logits of a whole batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from wordwave.errors import WordwaveError
 
 NUMBERS_AT_ONCE = 1 << 20
-"""Logits that exist at a time on a CPU: they stay in its cache from the product to the gradient."""
+"""Logits computed at a time on a CPU: few enough to stay in its cache."""
 
 
 def linear_cross_entropy(
@@ -20,8 +20,8 @@ def linear_cross_entropy(
 ) -> Tensor:
     """The summed cross-entropy of `F.linear(x, weight)`, as `F.cross_entropy` defines it.
 
-    Logits and their gradients are made a few rows at a time and forgotten at once, which for a
-    large vocabulary takes less memory and, on a CPU, less time.
+    Logits and their gradients are computed a few rows at a time and not stored, which for a large
+    vocabulary takes less memory and, on a CPU, less time.
 
     Shape: x (N, D), weight (V, D), target (N,) -> ()
     """
@@ -31,39 +31,44 @@ def linear_cross_entropy(
     if target.shape != x.shape[:1] or target.dtype not in (torch.int64, torch.int32):
         got = f"{target.dtype} of shape {tuple(target.shape)}"
         raise WordwaveError(f"target must be {len(x)} integers, one a row, got {got}")
-    learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    loss: Tensor = _LinearCrossEntropy.apply(x, weight, target, label_smoothing, learns)  # type: ignore[no-untyped-call]
+    needs_grad = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    loss: Tensor = _LinearCrossEntropy.apply(x, weight, target, label_smoothing, needs_grad)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Works out the gradients on the way: they need the same logits as the loss."""
+    """Computes the gradients in the forward pass, which has the logits they need."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, target: Tensor, label_smoothing: float, learns: bool
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        label_smoothing: float,
+        needs_grad: bool,
     ) -> Tensor:
         wide = torch.promote_types(x.dtype, torch.float32)
-        x_grad = torch.empty_like(x) if learns else None
-        weight_grad = torch.zeros_like(weight, dtype=wide) if learns else None
+        x_grad = torch.empty_like(x) if needs_grad else None
+        weight_grad = torch.zeros_like(weight, dtype=wide) if needs_grad else None
         total = x.new_zeros((), dtype=wide)
         at_once = _rows_at_once(x, weight)
         for start in range(0, len(x), at_once):
-            rows, right = x[start : start + at_once], target[start : start + at_once, None]
+            rows, correct = x[start : start + at_once], target[start : start + at_once, None]
             logits = F.linear(rows, weight).to(wide)
             logits -= logits.amax(1, keepdim=True)
-            total -= (1 - label_smoothing) * logits.gather(1, right).sum()
+            total -= (1 - label_smoothing) * logits.gather(1, correct).sum()
             if label_smoothing:
                 total -= label_smoothing * logits.mean(1).sum()
-            chances = logits.exp_()
-            sums = chances.sum(1, keepdim=True)
+            exps = logits.exp_()
+            sums = exps.sum(1, keepdim=True)
             total += sums.log().sum()
             if x_grad is None or weight_grad is None:
                 continue
-            grads = chances.div_(sums)
+            grads = exps.div_(sums)
             if label_smoothing:
                 grads -= label_smoothing / len(weight)
-            grads.scatter_add_(1, right, grads.new_full(right.shape, label_smoothing - 1))
+            grads.scatter_add_(1, correct, grads.new_full(correct.shape, label_smoothing - 1))
             grads = grads.to(rows.dtype)
             x_grad[start : start + at_once] = grads @ weight.to(rows.dtype)
             if weight_grad.dtype == rows.dtype:
@@ -77,7 +82,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x_grad, weight_grad = (known * grad.to(known.dtype) for known in ctx.saved_tensors)
+        x_grad, weight_grad = (saved * grad.to(saved.dtype) for saved in ctx.saved_tensors)
         return x_grad, weight_grad, None, None, None
 
 

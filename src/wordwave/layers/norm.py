@@ -21,10 +21,10 @@ from wordwave.layers.weight import (
 
 
 class LayerNorm(nn.Module):
-    """Each part of a vector brought to mean 0 and variance 1, then scaled and moved.
+    """Layer normalisation of each part of a vector by itself.
 
-    Two halves apart are group normalisation with two groups, but on a CPU torch's kernel for that
-    takes two to three times as long as its layer normalisation of each half.
+    That is group normalisation with two groups, but torch's CPU kernel for it takes two to three
+    times as long as layer normalisation of each half.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class LayerNorm(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """Each unit of each part normalised over the words of the batch; padding does not count.
+    """Batch normalisation of each part over the words of the batch, padding excluded.
 
     Args:
         dim: width, in complex numbers if the field is complex.
-        momentum: weight of a new batch in the running mean and variance used in evaluation.
+        momentum: weight of a new batch in the running mean and variance.
     """
 
     mean: Tensor
@@ -88,13 +88,15 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width, **made))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Shape: x (..., parts·D), mask (...) true where a word is -> (..., parts·D)"""
+        """Shape: x (..., parts·D), mask (...) true for words -> (..., parts·D)"""
         check_input("x", x, self.dim, self.field)
+        if mask is not None:
+            cx.check_tensor("mask", mask)
         if mask is not None and mask.shape != x.shape[:-1]:
             raise WordwaveError(
                 f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}"
             )
-        # Sums over thousands of words are beyond 8 bits of mantissa.
+        # The 8 bits of bfloat16 are too few for sums over thousands of words.
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         mean, variance = self.mean, self.variance
         if self.training:
@@ -110,17 +112,17 @@ class BatchNorm(nn.Module):
         variance = ((x - mean).square() * counted).sum(over) / n
         with torch.no_grad():
             unbiased = variance * n / (n - 1).clamp(min=1)
-            step = self.momentum * counted.any().to(self.mean.dtype)  # nothing says nothing
+            step = self.momentum * counted.any().to(self.mean.dtype)  # 0 if all is padding
             self.mean.lerp_(mean.to(self.mean.dtype), step)
             self.variance.lerp_(unbiased.to(self.variance.dtype), step)
         return mean, variance
 
 
 class Dropout(nn.Module):
-    """Drop whole components: a complex number goes with both its parts, or its phase would bend.
+    """Dropout of whole components: both parts of a complex number together, which keeps its phase.
 
     Args:
-        p: share dropped in training; what stays is scaled by 1/(1 − p).
+        p: share dropped in training; the rest is scaled by 1/(1 − p).
     """
 
     def __init__(self, p: float, *, field: Field = "complex") -> None:
@@ -134,12 +136,12 @@ class Dropout(nn.Module):
         if x.dim() == 0:
             raise WordwaveError("x must have at least one dimension (..., width), got a scalar")
         if self.n_parts == 2:
-            cx.width(x)  # refuses an odd one
+            cx.width(x)  # must be even
         if not self.training or self.p == 0:
             return x
         parts = x.unflatten(-1, (self.n_parts, -1))
         shape = (*parts.shape[:-2], 1, parts.shape[-1])
-        # On a CPU, F.dropout draws its mask five times as slowly.
+        # F.dropout takes five times as long to draw its mask on a CPU.
         keep = torch.rand(shape, device=x.device) >= self.p
         return (parts * (keep / (1 - self.p)).to(x.dtype)).flatten(-2)
 

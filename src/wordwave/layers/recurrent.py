@@ -1,4 +1,4 @@
-"""Sentences of different lengths in one batch."""
+"""RNN and LSTM over batches of sentences of different lengths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave import complex as cx
 from wordwave.errors import WordwaveError
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
@@ -26,6 +27,7 @@ from wordwave.layers.weight import (
 
 
 def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
+    cx.check_tensor("lengths", lengths)
     is_whole = not (lengths.is_floating_point() or lengths.is_complex())
     if lengths.shape != x.shape[:1] or not is_whole or lengths.dtype == torch.bool:
         raise WordwaveError(
@@ -41,12 +43,12 @@ def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
 
 
 def word_mask(lengths: Tensor, length: int) -> Tensor:
-    """True where a word is, false where padding is. Shape: (B,) -> (B, L)"""
+    """True for words, false for padding. Shape: (B,) -> (B, L)"""
     return torch.arange(length, device=lengths.device) < lengths.unsqueeze(1)
 
 
 def last_word(out: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
-    """The output at each sentence's last word, the starting state for an empty one.
+    """The output at each sentence's last word, the initial state for an empty one.
 
     Shape: out (B, L, W), start (1, B, W), lengths (B,) -> (1, B, W)
     """
@@ -56,30 +58,29 @@ def last_word(out: Tensor, start: Tensor, lengths: Tensor) -> Tensor:
 
 
 def reversed_words(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sentence read from its last word to its first; padding stays where it is.
+    """Each sentence from its last word to its first; padding stays at the end.
 
     Shape: (B, L, W) -> (B, L, W)
     """
     if lengths is None:
         return x.flip(1)
-    place = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
-    mirrored = lengths.unsqueeze(1) - 1 - place
-    order = torch.where(mirrored >= 0, mirrored, place)
+    index = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    mirrored = lengths.unsqueeze(1) - 1 - index
+    order = torch.where(mirrored >= 0, mirrored, index)
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
 
 
 class _Direction(nn.Module):
-    """One layer run one way over a batch of sentences."""
+    """The weights of one layer in one direction."""
 
     def __init__(self, in_dim: int, hidden_dim: int, **made: Any) -> None:
-        """`made` is how weights and bias are made: field, share, n_stacked, device, dtype."""
         super().__init__()
         self.from_input = Weight(hidden_dim, in_dim, **made)
         self.from_hidden = Weight(hidden_dim, hidden_dim, **made)
         self.bias = Bias(hidden_dim, **made)
 
     def real_weights(self) -> list[Tensor]:
-        """As the fused kernel takes them: two matrices and a bias for each."""
+        """As torch's fused kernel takes them: two matrices and a bias for each."""
         bias = self.bias()
         return [self.from_input(), self.from_hidden(), bias, torch.zeros_like(bias)]
 
@@ -123,7 +124,7 @@ class _Recurrent(nn.Module, ABC):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, state: tuple[Tensor, ...] | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Run over sentences; outputs beyond a sentence's length are 0 and its state is its last.
+        """Outputs beyond a sentence's length are 0, and its final state is that of its last word.
 
         Shape:
             x: (B, L, parts·in), lengths: (B,) or None for L each.
@@ -135,7 +136,7 @@ class _Recurrent(nn.Module, ABC):
         if lengths is not None:
             lengths = checked_lengths(lengths, x)
             padding = ~word_mask(lengths, x.shape[1]).unsqueeze(-1)
-            x = x.masked_fill(padding, 0)  # whatever stands there, be it NaN
+            x = x.masked_fill(padding, 0)  # it may be NaN
         if state is None:
             state = (x.new_zeros(len(self.directions), x.shape[0], self.width),) * self.n_states
         self._check_state(state, x.shape[0])
@@ -143,15 +144,14 @@ class _Recurrent(nn.Module, ABC):
             return x.new_zeros(x.shape[0], 0, self.n_directions * self.width), state
         ends: list[tuple[Tensor, ...]] = []
         for layer in range(self.n_layers):
-            ways: list[Tensor] = []
-            for _ in range(self.n_directions):
+            outputs: list[Tensor] = []
+            for backward in range(self.n_directions):
                 start = tuple(s[len(ends)].unsqueeze(0) for s in state)
-                backwards = len(ways) == 1
-                read = reversed_words(x, lengths) if backwards else x
-                out, end = self._run(read, start, self.directions[len(ends)], lengths)
-                ways.append(reversed_words(out, lengths) if backwards else out)
+                inputs = reversed_words(x, lengths) if backward else x
+                out, end = self._run(inputs, start, self.directions[len(ends)], lengths)
+                outputs.append(reversed_words(out, lengths) if backward else out)
                 ends.append(end)
-            x = side_by_side(self.field, ways)
+            x = side_by_side(self.field, outputs)
             if padding is not None:
                 x = x.masked_fill(padding, 0)
             if layer < self.n_layers - 1:
@@ -160,9 +160,9 @@ class _Recurrent(nn.Module, ABC):
 
     @abstractmethod
     def _run(
-        self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
+        self, x: Tensor, start: tuple[Tensor, ...], direction: Any, lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """One layer one way, on the fused kernel."""
+        """One layer in one direction, by the fused kernel."""
 
     def _check_state(self, state: tuple[Tensor, ...], n: int) -> None:
         shape = (len(self.directions), n, self.width)
@@ -178,17 +178,17 @@ class RNN(_Recurrent):
 
     Args:
         in_dim, hidden_dim: widths, in complex numbers if the field is complex.
-        n_layers: how many, one upon the other; `dropout` lies between them.
-        bidirectional: run from either end and put the two side by side.
+        n_layers: number of stacked layers, with `dropout` between them.
+        bidirectional: run in both directions and concatenate the outputs.
         field, share, device, dtype: as in `Linear`.
     """
 
     n_gates, n_states = 1, 1
 
     def _run(
-        self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
+        self, x: Tensor, start: tuple[Tensor, ...], direction: Any, lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        weights = way.real_weights()
+        weights = direction.real_weights()
         x, h = (t.to(weights[0].dtype) for t in (x, *start))
         with torch.autocast(x.device.type, enabled=False):
             out, last = torch.rnn_tanh(x, h, weights, True, 1, 0.0, self.training, False, True)
@@ -204,14 +204,14 @@ class LSTM(_Recurrent):
     n_gates, n_states = 4, 2
 
     def _direction(self, in_dim: int, **made: Any) -> _Direction:
-        way = super()._direction(in_dim, **made)
-        nn.init.ones_(way.bias.c[1])  # the forget gate: remember, until training says otherwise
-        return way
+        direction = super()._direction(in_dim, **made)
+        nn.init.ones_(direction.bias.c[1])  # the forget gate starts open
+        return direction
 
     def _run(
-        self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
+        self, x: Tensor, start: tuple[Tensor, ...], direction: Any, lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        weights = way.real_weights()
+        weights = direction.real_weights()
         if lengths is not None:
             x, weights[0] = _hold_cell_after(lengths, x, weights[0])
         x, h, c = (t.to(weights[0].dtype) for t in (x, *start))
@@ -226,7 +226,7 @@ class LSTM(_Recurrent):
 def _lstm_step_by_step(
     x: Tensor, h: Tensor, c: Tensor, weights: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the fused kernel computes, for graphs that cannot train through it."""
+    """The same as the fused kernel, for graphs that have no gradient of it."""
     from_input, from_hidden, bias, _ = weights
     outputs = []
     for step in F.linear(x, from_input, bias).unbind(1):
@@ -238,10 +238,10 @@ def _lstm_step_by_step(
 
 
 def _hold_cell_after(lengths: Tensor, x: Tensor, from_input: Tensor) -> tuple[Tensor, Tensor]:
-    """Keep each cell as it is once its sentence has ended.
+    """Hold each cell at its value once its sentence has ended.
 
-    The fused kernel knows no lengths. One more input, 1 on padding, shuts the input gate (−1000)
-    and opens the forget gate (+1000) there, so that c_t = c_{t−1} exactly.
+    The fused kernel takes no lengths. An additional input, 1 on padding, closes the input gate
+    (−1000) and opens the forget gate (+1000) there, so that c_t = c_{t−1} exactly.
     """
     gate = from_input.new_tensor([-1000.0, 1000.0, 0.0, 0.0])  # torch's order: i, f, g, o
     column = gate.repeat_interleave(from_input.shape[0] // 4).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""The product of a complex matrix and a batch of complex vectors."""
+"""Weights over the real or the complex field, and products with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def complex_linear(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Tens
 
 
 def _three_products(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
-    """Gauss: a quarter fewer multiplications, forwards and backwards, for a few more additions."""
+    """Gauss's trick: a quarter fewer multiplications, forward and backward, and more additions."""
     real, imag = cx.split(x)
     p, q = F.linear(real, a), F.linear(imag, b)
     both = F.linear(real + imag, a + b)
@@ -34,7 +34,7 @@ def _three_products(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Ten
 
 
 def _three_are_faster(x: Tensor, a: Tensor) -> bool:
-    """In float32 on a CPU, where large products wait for arithmetic and not for memory."""
+    """In float32 on a CPU, where large products are bound by arithmetic, not by memory."""
     return (
         x.device.type == "cpu"
         and x.dtype == torch.float32
@@ -48,7 +48,7 @@ def _three_are_faster(x: Tensor, a: Tensor) -> bool:
 Field = Literal["real", "complex"]
 Device: TypeAlias = torch.device | str | int | None
 Sharing = Literal["none", "real", "tied"]
-"""How the two parts of a complex weight `A + i·B` are bound: `"none"` A and B independent,
+"""How the two parts of a complex weight `A + i·B` are tied: `"none"` A and B independent,
 `"real"` B = 0 (one real matrix for both parts), `"tied"` A = B (the paper's sharing)."""
 
 
@@ -75,7 +75,7 @@ def n_parts(field: Field) -> int:
 
 
 def side_by_side(field: Field, vectors: Sequence[Tensor]) -> Tensor:
-    """Vectors as one; of complex ones all real parts first. Shape: (..., W₁), … -> (..., ΣW)"""
+    """Concatenate vectors over a field. Shape: (..., W₁), … -> (..., ΣW)"""
     if len(vectors) == 1:
         return vectors[0]
     return cx.concat(vectors) if field == "complex" else torch.cat(list(vectors), dim=-1)
@@ -95,10 +95,10 @@ def check_input(name: str, x: Tensor, dim: int, field: Field, *, batched: bool =
 
 
 class Weight(nn.Module):
-    """A (n_stacked·out, in, *kernel) weight over a field, drawn so that variance is kept.
+    """A (n_stacked·out, in, *kernel) weight over a field, initialised to preserve variance.
 
     Each real or imaginary part of the output has the variance of the parts of the input: entries
-    have variance 1/fan_in, halved where two of them meet in every output.
+    have variance 1/fan_in, halved where every output is a sum of two products.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Weight(nn.Module):
             raise WordwaveError(f"share must be 'none', 'real' or 'tied', got {share!r}")
         if field == "real" and share != "none":
             raise WordwaveError(
-                f"share={share!r} binds the parts of a complex weight; field is real"
+                f"share={share!r} ties the parts of a complex weight; field is real"
             )
         self.field: Field = field
         self.share, self.n_stacked = share, n_stacked
@@ -142,9 +142,9 @@ class Weight(nn.Module):
             return F.linear(x, a, bias)
         if self.b is not None:
             return complex_linear(x, a, _matrix(self.b), bias)
-        # One real matrix for both parts, at half the cost; A = B is A·(1 + i), so (1 + i)·x.
-        turned = x + cx.rotate(x) if self.share == "tied" else x
-        y = F.linear(turned.unflatten(-1, (2, -1)), a).flatten(-2)
+        # One real matrix for both parts, at half the cost; with A = B, A·(1 + i)·x.
+        x = x + cx.rotate(x) if self.share == "tied" else x
+        y = F.linear(x.unflatten(-1, (2, -1)), a).flatten(-2)
         return y if bias is None else y + bias
 
     def forward(self) -> Tensor:
@@ -165,7 +165,7 @@ def _matrix(weight: Tensor) -> Tensor:
 
 
 class Bias(nn.Module):
-    """A bias over a field, starting at 0; `"tied"` gives both parts the same one (c = d)."""
+    """A bias over a field, initially 0; `"tied"` gives both parts the same one (c = d)."""
 
     def __init__(
         self,

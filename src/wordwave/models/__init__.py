@@ -1,1 +1,1 @@
-"""Models, composed from an embedding, an encoder, a read-out and a head."""
+"""Models: classifier, encoder-decoder and Transformer-XL, with beam search."""

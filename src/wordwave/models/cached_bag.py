@@ -1,8 +1,8 @@
-"""A bag of words read by looking up, for prediction at speed.
+"""Fast prediction with a bag of words, by caching the first layer.
 
-What a word at a place adds to the first layer behind the bag never changes once a model is trained,
-and texts say the same words at the same places again and again. So it is worked out once for each
-(word, place) and remembered; a sentence is then a sum of a few short rows.
+In a trained model, what a word at a position adds to the first layer after the bag is constant, and
+texts repeat the same words at the same positions. So it is computed once for each (word, position)
+pair and cached; a sentence is then a sum of a few short rows.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from torch import Tensor, nn
 
 from wordwave.errors import WordwaveError
 from wordwave.models.classifier import Classifier
-from wordwave.models.eval_mode import eval_mode
+from wordwave.models.utils import eval_mode
 from wordwave.text.batching import Sentences
 
-PLACES = 128
-"""Sentences with more words are not read here."""
-WIDEST = 1 << 11
-"""Units of the first layer at most."""
-MOST_WORDS = 1 << 20
-"""Words of the vocabulary at most."""
-MOST_ROWS = 1 << 17
-"""Pairs remembered at most; when there are more, all are forgotten."""
-NEVER, MET = -1, -2
-"""Instead of a row: a pair that has not been met, or once; at the second time it is remembered."""
+MAX_POSITIONS = 128
+"""Longest sentence, in words."""
+MAX_UNITS = 1 << 11
+"""Widest first layer."""
+MAX_WORDS = 1 << 20
+"""Largest vocabulary."""
+MAX_ROWS = 1 << 17
+"""Cached pairs; when there are more, the cache is cleared."""
+NEW, SEEN_ONCE = -1, -2
+"""Instead of a row: a pair is cached when it occurs for the second time."""
 SAMPLE = 4096
-"""Numbers of each table that are looked at to see whether it has changed."""
+"""Numbers of each table that are compared to detect a change."""
 BLOCK = 512
-"""Pairs worked out at once: few enough to stay in the cache of the processor."""
+"""Pairs computed at a time: few enough to stay in the CPU cache."""
 
 
 class CachedBag:
-    """The logits of a `fasttext` classifier that reads out both parts of complex numbers.
+    """The logits of a `fasttext` classifier over real numbers or with the readout `concat`.
 
     Equal to calling the model, up to the rounding of sums in another order.
     """
 
     def __init__(self, model: Classifier) -> None:
-        if not self.serves(model):
+        if not self.supports(model):
             raise WordwaveError(
                 "model must have the encoder 'fasttext' and the readout 'concat' or real numbers, "
                 f"got {model.config.encoder!r} and {model.config.readout!r}"
@@ -50,90 +50,86 @@ class CachedBag:
         _, first, *rest = model.head
         assert isinstance(first, nn.Linear)
         self.first, self.rest = first, nn.Sequential(*rest)
-        self.rows = torch.empty(MOST_ROWS, first.out_features)
+        self.rows = torch.empty(MAX_ROWS, first.out_features)
         self.n_words = model.embedding.vocab_size
-        self.slots = torch.empty(PLACES * self.n_words, dtype=torch.long)
+        self.slots = torch.empty(MAX_POSITIONS * self.n_words, dtype=torch.long)
         self.n_rows = 0
-        self.lock = Lock()  # a server may ask from several threads
-        self._forget()
+        self.lock = Lock()  # a server may call it from several threads
+        self._clear()
 
     @staticmethod
-    def serves(model: Classifier) -> bool:
-        """Whether a model is a plain sum up to its first layer."""
+    def supports(model: Classifier) -> bool:
+        """Whether a model is a plain sum up to its first layer, and the cache of modest size."""
         weight = next(model.head.parameters())
         plain = weight.device.type == "cpu" and weight.dtype == torch.float32
-        if len(weight) > WIDEST or model.embedding.vocab_size > MOST_WORDS:
-            return False  # what it remembers would take gigabytes
+        if len(weight) > MAX_UNITS or model.embedding.vocab_size > MAX_WORDS:
+            return False
         return plain and model.config.encoder == "fasttext" and not model.readout.by_magnitude
 
-    def reads(self, sentences: Sentences) -> bool:
+    def accepts(self, sentences: Sentences) -> bool:
         """Whether these sentences are short and few enough."""
-        return int(sentences.lengths.max()) <= PLACES and len(sentences.ids) < MOST_ROWS
+        return int(sentences.lengths.max()) <= MAX_POSITIONS and len(sentences.ids) < MAX_ROWS
 
     @torch.no_grad()
     def logits(self, sentences: Sentences) -> Tensor:
-        """Shape: N sentences that it `reads` -> (N, n_classes)"""
+        """Shape: N sentences that it `accepts` -> (N, n_classes)"""
         with self.lock:
             return self._logits(sentences)
 
     def _logits(self, sentences: Sentences) -> Tensor:
-        if self._weights() != self.weights:  # trained on since
-            self._forget()
+        if self._fingerprint() != self.fingerprint:  # trained since
+            self._clear()
         owner = torch.arange(len(sentences)).repeat_interleave(sentences.lengths)
-        places = torch.arange(len(owner)) - sentences.starts[owner]
-        pairs = places * self.n_words + sentences.ids
-        if self.n_rows + int((self.slots[pairs] < 0).sum()) > MOST_ROWS:
-            self._forget()
+        positions = torch.arange(len(owner)) - sentences.starts[owner]
+        pairs = positions * self.n_words + sentences.ids
+        if self.n_rows + int((self.slots[pairs] < 0).sum()) > MAX_ROWS:
+            self._clear()
         tokens = (self.slots[pairs] < 0).nonzero().squeeze(1)
         new, which, counts = pairs[tokens].unique(return_inverse=True, return_counts=True)
-        again = (counts > 1) | (self.slots[new] == MET)
-        self._learn(new[again])
-        self.slots[new[~again]] = MET
+        repeated = (counts > 1) | (self.slots[new] == SEEN_ONCE)
+        self._cache(new[repeated])
+        self.slots[new[~repeated]] = SEEN_ONCE
         sums = F.embedding_bag(
             self.slots[pairs].clamp(min=0), self.rows, sentences.starts, mode="sum"
         )
         token_of = tokens.new_empty(len(new)).scatter_(0, which, tokens)
-        sums += self._at_first_sight(new[~again], owner[token_of[~again]], len(sentences))
+        sums += self._uncached(new[~repeated], owner[token_of[~repeated]], len(sentences))
         if self.model.config.pooling == "mean":
             sums /= sentences.lengths.unsqueeze(1)
         with eval_mode(self.model):
-            said: Tensor = self.rest(sums + self.first.bias)
-        return said
+            return self.rest(sums + self.first.bias)
 
-    def _at_first_sight(self, pairs: Tensor, owner: Tensor, n: int) -> Tensor:
-        """What pairs add to the sentences they are of; most will not come again.
+    def _uncached(self, pairs: Tensor, owner: Tensor, n: int) -> Tensor:
+        """What pairs that occur for the first time add to their sentences.
 
         Shape: pairs (k,), owner (k,) -> (n, first layer)
         """
         sums = torch.zeros(n, self.first.in_features)
         for block, rows in zip(pairs.split(BLOCK), owner.split(BLOCK), strict=True):
-            sums.index_add_(0, rows, self._embedded(block))
+            sums.index_add_(0, rows, self._embed(block))
         return sums @ self.first.weight.T
 
-    def _learn(self, pairs: Tensor) -> None:
+    def _cache(self, pairs: Tensor) -> None:
         for block in pairs.split(BLOCK):
             end = self.n_rows + len(block)
             rows = self.rows[self.n_rows : end]
-            torch.mm(self._embedded(block), self.first.weight.T, out=rows)
+            torch.mm(self._embed(block), self.first.weight.T, out=rows)
             self.slots[block] = torch.arange(self.n_rows, end)
             self.n_rows = end
 
-    def _embedded(self, pairs: Tensor) -> Tensor:
-        embedded: Tensor = self.model.embedding(
-            pairs % self.n_words, positions=pairs // self.n_words + 1
-        )
-        return embedded
+    def _embed(self, pairs: Tensor) -> Tensor:
+        return self.model.embedding(pairs % self.n_words, pairs // self.n_words + 1)
 
-    def _forget(self) -> None:
-        self.slots.fill_(NEVER)
-        self.rows[0] = 0  # of what is not remembered
+    def _clear(self) -> None:
+        self.slots.fill_(NEW)
+        self.rows[0] = 0  # for pairs that are not cached
         self.n_rows = 1
-        self.weights = self._weights()
+        self.fingerprint = self._fingerprint()
 
-    def _weights(self) -> list[tuple[int, int, float]]:
+    def _fingerprint(self) -> list[tuple[int, int, float]]:
         """Changes when a weight does.
 
-        Fused optimizers and `.data` change weights without a new version: a sample tells of them.
+        Fused optimizers and `.data` change weights without a new version: a sample detects them.
         """
         used = (*self.model.embedding.parameters(), self.first.weight)
         return [(p.data_ptr(), p._version, _sample(p.detach())) for p in used]

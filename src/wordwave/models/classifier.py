@@ -4,49 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.embedding import Embedding, build_embedding
+from wordwave.embedding import build
 from wordwave.errors import WordwaveError
 from wordwave.layers import Dropout, Field, n_parts
-from wordwave.models.config import IN_ATTENTION, ModelConfig
+from wordwave.models.config import ModelConfig
 from wordwave.models.encoders import CNN, Bag, Recurrent, Transformer
-
-PADDING = 0
-WAVE_OPTIONS = (
-    "share_frequency",
-    "share_amplitude",
-    "phase",
-    "damping",
-    "frequency_init",
-    "frequency_range",
-    "freeze_frequency",
-)
-
-
-def embedding_from(config: ModelConfig, vocab_size: int, **options: Any) -> Embedding:
-    """The embedding of a config; options such as `vectors` are passed on."""
-    kind = "none" if config.embedding in IN_ATTENTION else config.embedding
-    if kind == "complex-order":
-        options |= {name: getattr(config, name) for name in WAVE_OPTIONS}
-    vectors: Tensor | None = options.get("vectors")
-    if kind in ("pe", "tpe"):
-        # A position that drowns the words, or is drowned, makes a poor baseline.
-        size = config.word_scale if vectors is None else float(vectors.square().mean().sqrt())
-        options["position_scale"] = config.position_scale * size
-    if kind == "pe":
-        options["max_length"] = config.max_length
-    embedding = build_embedding(kind, vocab_size, config.dim, padding_idx=PADDING, **options)
-    if vectors is None:
-        with torch.no_grad():
-            embedding.meaning.mul_(config.word_scale)
-    return embedding
+from wordwave.text.vocabulary import PADDING_ID
 
 
 def encoder_from(config: ModelConfig, dim: int, field: Field) -> nn.Module:
-    """The encoder of a config, over the field that the embedding is in."""
+    """The encoder of a config, over the field of the embedding."""
     if config.encoder == "fasttext":
         return Bag(config, n_parts(field) * dim)
     encoders = {"cnn": CNN, "lstm": Recurrent, "transformer": Transformer}
@@ -54,7 +24,7 @@ def encoder_from(config: ModelConfig, dim: int, field: Field) -> nn.Module:
 
 
 class ReadOut(nn.Module):
-    """From the field to real numbers: both parts side by side, or magnitudes."""
+    """From the field to real numbers: real and imaginary parts concatenated, or magnitudes."""
 
     def __init__(self, config: ModelConfig, width: int, field: Field) -> None:
         super().__init__()
@@ -67,7 +37,7 @@ class ReadOut(nn.Module):
 
 
 class Head(nn.Sequential):
-    """From real features to classes, through a hidden layer if there is one."""
+    """From real features to logits, with an optional hidden layer."""
 
     def __init__(self, config: ModelConfig, width: int, n_classes: int) -> None:
         hidden: list[nn.Module] = [nn.Dropout(config.dropout)]
@@ -81,10 +51,10 @@ class Classifier(nn.Module):
     """Logits for sentences of word ids, padded with 0.
 
     Args:
-        config: what it is made of.
+        config: the architecture.
         vocab_size: number of word ids, padding included.
-        n_classes: how many classes.
-        options: for the embedding, such as `vectors`.
+        n_classes: number of classes.
+        options: passed on to the embedding, such as `vectors`.
     """
 
     def __init__(
@@ -92,7 +62,14 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         self.config, self.n_classes = config, n_classes
-        self.embedding = embedding_from(config, vocab_size, **options)
+        self.embedding = build(
+            config.embedding,
+            vocab_size,
+            config.dim,
+            max_length=config.max_length,
+            padding_idx=PADDING_ID,
+            **options,
+        )
         field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)
         self.encoder = encoder_from(config, config.dim, field)
@@ -101,13 +78,13 @@ class Classifier(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, n_classes)"""
-        mask = ids != PADDING
+        mask = ids != PADDING_ID
         x = self.dropout(self.embedding(ids, positions))
         return self.head(self.readout(self.encoder(x, mask, positions)))
 
 
 class Tagger(Classifier):
-    """Logits at every word of a sentence, for encoders that keep words apart."""
+    """Logits of every word of a sentence, for encoders with a hidden state for each word."""
 
     def __init__(
         self, config: ModelConfig, vocab_size: int, n_classes: int, **options: Any
@@ -120,12 +97,7 @@ class Tagger(Classifier):
 
     def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, L, n_classes)"""
-        mask = ids != PADDING
+        mask = ids != PADDING_ID
         x = self.dropout(self.embedding(ids, positions))
-        states: Tensor = self.encoder.states(x, mask, positions)  # type: ignore[operator]
-        return self.head(self.readout(states))
-
-
-def count_parameters(model: nn.Module) -> int:
-    """Trainable numbers of a model."""
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+        hidden: Tensor = self.encoder.hidden_states(x, mask, positions)  # type: ignore[operator]
+        return self.head(self.readout(hidden))

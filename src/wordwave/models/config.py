@@ -1,26 +1,17 @@
-"""What a classifier is made of. Needs no torch, so that the command line starts at once."""
+"""What models are made of. Needs no torch, so that the command line starts at once."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from wordwave.embedding.config import IN_ATTENTION, EmbeddingConfig
 from wordwave.errors import WordwaveError
-from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, SCALE, WIDTH, check_fractions, check_limits
+from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, check_limits
 
-EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order", "rope", "alibi"]
 EncoderKind = Literal["fasttext", "cnn", "lstm", "transformer"]
-
-PAPER_EMBEDDINGS: tuple[EmbeddingKind, ...] = (
-    "none",
-    "pe",
-    "tpe",
-    "complex-vanilla",
-    "complex-order",
-)
-IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
-EMBEDDINGS: tuple[EmbeddingKind, ...] = (*PAPER_EMBEDDINGS, *IN_ATTENTION)
-ENCODERS: tuple[EncoderKind, ...] = ("fasttext", "cnn", "lstm", "transformer")
+ENCODERS: tuple[EncoderKind, ...] = get_args(EncoderKind)
 
 
 def goes_with(embedding: str, encoder: str) -> bool:
@@ -28,73 +19,49 @@ def goes_with(embedding: str, encoder: str) -> bool:
     return encoder == "transformer" or embedding not in IN_ATTENTION
 
 
-def position_in_attention(embedding: EmbeddingKind) -> Literal["rope", "alibi"] | None:
-    """What attention itself is to know of positions."""
-    return embedding if embedding == "rope" or embedding == "alibi" else None
-
-
 @dataclass(frozen=True)
 class ModelConfig:
-    """embedding → encoder → read-out → head."""
+    """A text classifier: embedding → encoder → read-out → head."""
 
-    embedding: EmbeddingKind = "complex-order"
-    """How words and positions become vectors; rope and alibi go with the transformer."""
+    embedding: EmbeddingConfig = dataclasses.field(
+        default_factory=lambda: EmbeddingConfig(word_scale=0.1)
+    )
     encoder: EncoderKind = "fasttext"
-    """How the vectors of a sentence become one."""
+    """What turns the word vectors of a text into one vector."""
     dim: int = 128
     """Width of the embedding, in complex numbers where the embedding is complex."""
     readout: Literal["concat", "magnitude"] = "concat"
-    """How a complex vector becomes a real one: both parts side by side, or |z|."""
+    """How a complex vector becomes a real one: real and imaginary parts concatenated, or |z|."""
     hidden_dim: int = 128
     """Units of the real hidden layer between read-out and classes; 0 for none."""
     dropout: float = 0.5
-    """Share of components dropped after the embedding and before the classes."""
+    """Dropout probability after the embedding and before the classes."""
     pooling: Literal["sum", "mean"] = "mean"
-    """How fasttext and the transformer gather the words of a sentence."""
+    """fasttext and transformer: how the words of a text are pooled."""
     n_filters: int = 64
     """cnn: filters of each width."""
     widths: tuple[int, ...] = (3, 4, 5)
-    """cnn: how many neighbouring words a filter sees."""
+    """cnn: kernel sizes, in words."""
     state_dim: int | None = None
-    """lstm: width of what it remembers in each direction; by default that of the embedding."""
+    """lstm: hidden size in each direction; by default the width of the embedding."""
     n_layers: int = 1
-    """lstm and transformer: layers, one upon the other."""
+    """lstm and transformer: number of layers."""
     n_heads: int = 4
-    """transformer: attention heads."""
+    """transformer: number of attention heads."""
     feed_forward_dim: int = 128
     """transformer: inner width of the feed-forward layers."""
     score: Literal["magnitude", "real"] = "real"
-    """transformer: how a complex product of query and key becomes a score; the paper writes
-    magnitude, torch's fused attention has the real part."""
+    """transformer: how the complex product of query and key becomes an attention score: |z| as in
+    the paper, or Re z, which torch's fused attention computes."""
     share: Literal["none", "real", "tied"] = "none"
-    """How the two parts of complex weights are bound; see wordwave.layers.Sharing."""
-    share_frequency: Literal["word", "dim"] | None = None
-    """complex-order: who shares a frequency, all words or all dimensions of a word."""
-    share_amplitude: Literal["word", "dim"] | None = None
-    """complex-order: who shares an amplitude."""
-    phase: bool = False
-    """complex-order: learn an initial phase for each word and dimension."""
-    damping: bool = False
-    """complex-order: learn the general solution with r₁ ≤ 1."""
-    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
-    """complex-order: where frequencies start."""
-    frequency_range: tuple[float, float] | None = None
-    """complex-order: lowest and highest starting frequency; not for sinusoidal."""
-    freeze_frequency: bool = False
-    """complex-order: keep the frequencies as they start."""
-    word_scale: float = 0.1
-    """Size of the first vectors or amplitudes of words that have no pretrained ones. Small ones let
-    a bag of words forget them sooner."""
-    position_scale: float = 1.0
-    """pe and tpe: size of the numbers of a position, as a multiple of those of a word."""
+    """How real and imaginary parts of complex weights are tied; see wordwave.layers.Sharing."""
     max_length: int = 512
-    """Longest sentence in words: of a longer text the rest is left out, and counted. pe: highest
-    position with a vector."""
+    """Longest text in words; longer ones are truncated, and counted. pe: highest position."""
 
     def __post_init__(self) -> None:
-        if not goes_with(self.embedding, self.encoder):
+        if not goes_with(self.embedding.kind, self.encoder):
             raise WordwaveError(
-                f"embedding {self.embedding!r} acts inside attention and needs the encoder "
+                f"embedding {self.embedding.kind!r} acts inside attention and needs the encoder "
                 f"'transformer', got {self.encoder!r}"
             )
         if not 1 <= len(self.widths) <= 100:
@@ -111,8 +78,6 @@ class ModelConfig:
                 "n_layers": DEPTH,
                 "n_heads": WIDTH,
                 "feed_forward_dim": WIDTH,
-                "word_scale": SCALE,
-                "position_scale": SCALE,
                 "max_length": LENGTH,
             },
         )
@@ -121,64 +86,53 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TransformerXLConfig:
-    """Transformer-XL: embedding → layers that remember the segments before → read-out → next."""
+    """Transformer-XL: embedding → layers with segment-level recurrence → read-out → next token."""
 
-    embedding: Literal["none", "tpe", "complex-vanilla", "complex-order"] = "complex-order"
-    """How characters become vectors. With none and tpe, which adds sinusoids of positions, all
-    layers are real, else all are complex."""
+    embedding: EmbeddingConfig = dataclasses.field(
+        default_factory=lambda: EmbeddingConfig(phase=True)
+    )
     position: Literal["relative", "rope", "none"] = "relative"
-    """What attention knows of distances: Transformer-XL's relative terms, rotated queries and keys
-    (real layers only), or nothing besides what the embedding tells."""
+    """How attention encodes distances: Transformer-XL's relative terms, rotary position embedding
+    (real layers only), or not at all."""
     dim: int = 64
     """Width, in complex numbers where the embedding is complex."""
     n_layers: int = 3
-    """Layers, one upon the other."""
+    """Number of layers."""
     n_heads: int = 4
-    """Attention heads."""
+    """Number of attention heads."""
     feed_forward_dim: int = 256
-    """Units inside the feed-forward layers."""
+    """Inner width of the feed-forward layers."""
     dropout: float = 0.0
-    """Share of components dropped after the embedding and after each sub-layer."""
+    """Dropout probability after the embedding and after each sub-layer."""
     attention_dropout: float = 0.0
-    """Share of attention weights dropped."""
+    """Dropout probability of attention weights."""
     norm_first: bool = True
-    """Normalise before each sub-layer, and not after it, as published."""
+    """Normalize before each sub-layer (pre-norm), not after it as published (post-norm)."""
     share: Literal["none", "real", "tied"] = "none"
-    """How the parts of complex weights are bound."""
+    """How real and imaginary parts of complex weights are tied; see wordwave.layers.Sharing."""
     hidden_units: Literal["complex", "real"] = "complex"
-    """What complex feed-forward layers have inside: complex units, or real ones that hear Re(w·z)
-    and answer with complex vectors, with as many weights and half the multiplications."""
+    """Units inside complex feed-forward layers: complex ones, or real ones, which take Re(w·z) as
+    input and have complex output weights, for half the multiplications."""
     score: Literal["magnitude", "real"] = "real"
-    """How a complex product of query and key becomes a score: |z| or Re z."""
+    """How the complex product of query and key becomes an attention score: |z| or Re z."""
     readout: Literal["concat", "magnitude"] = "concat"
     """How complex states become real ones: a linear map of both parts, or |z|."""
     wave_positions: Literal["word", "segment", "running"] = "word"
-    """complex-order and tpe: a character's position counts within its word (a run of letters and
-    digits), or within the segment, or on through the text."""
+    """complex-order and tpe: count a character's position within its word (a run of letters and
+    digits), within the segment, or through the whole text."""
     max_wave_position: int = 4096
-    """The highest position, but for those within segments: longer words stay there, running ones
-    start again. Waves must meet in training every position that they will be read at."""
+    """Highest position that is not counted within a segment: within words, positions are clamped
+    to it; through the text, they start again after it."""
     tied: bool = True
-    """Predict with the vectors of the embedding; of waves with the amplitudes."""
+    """Tie the output layer to the embedding (of waves, to the amplitudes)."""
     segment_length: int = 64
-    """Characters read at once in training."""
+    """Characters of a training segment."""
     memory_length: int = 64
-    """Characters before the segment that training looks back to."""
+    """Cached characters before the segment that training attends to."""
     eval_memory_length: int = 128
-    """Characters that each one looks back to when the model is scored or writes."""
+    """Characters that each one attends to in evaluation and generation."""
     clamp_len: int = 0
-    """relative: distances beyond count as this one; 0 for no limit."""
-    share_frequency: Literal["word", "dim"] | None = None
-    """complex-order: who shares a frequency, all characters or all dimensions of a character."""
-    phase: bool = True
-    """complex-order: learn an initial phase for each character and dimension."""
-    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
-    """complex-order: how frequencies start."""
-    frequency_range: tuple[float, float] | None = None
-    """complex-order: lowest and highest frequency at the start, where they are not sinusoidal; by
-    default each start has its own."""
-    freeze_frequency: bool = False
-    """complex-order: keep the frequencies as they start."""
+    """relative: larger distances are clamped to this one; 0 for no limit."""
 
     def __post_init__(self) -> None:
         check_limits(
@@ -196,96 +150,73 @@ class TransformerXLConfig:
             },
         )
         check_fractions(self, "dropout", "attention_dropout")
-        if self.dim % self.n_heads:
+        _check_heads(self.dim, self.n_heads)
+        kind, is_real = self.embedding.kind, self.embedding.field == "real"
+        if kind == "pe" or self.embedding.in_attention:
             raise WordwaveError(
-                f"dim must be a multiple of n_heads, got dim={self.dim}, n_heads={self.n_heads}"
+                "embedding must be one of none, tpe, complex-vanilla, complex-order for language "
+                f"models, got {kind!r}"
             )
-        is_real = self.embedding in ("none", "tpe")
-        if self.position == "rope" and self.embedding != "none":
-            raise WordwaveError(
-                f"position 'rope' goes with embedding 'none', got {self.embedding!r}"
-            )
+        if self.position == "rope" and kind != "none":
+            raise WordwaveError(f"position 'rope' goes with embedding 'none', got {kind!r}")
         if self.position == "rope" and self.dim // self.n_heads % 2:
             raise WordwaveError(
                 f"rope needs an even width per head, got {self.dim // self.n_heads}"
             )
-        has_sinusoids = (is_real and self.position == "relative") or self.embedding == "tpe"
+        has_sinusoids = (is_real and self.position == "relative") or kind == "tpe"
         if has_sinusoids and self.dim % 2:
             raise WordwaveError(f"relative positions and tpe need an even dim, got {self.dim}")
         if self.counts is None and self.wave_positions == "running":
-            raise WordwaveError(f"wave_positions 'running' has no meaning for {self.embedding!r}")
-        of_complex: dict[str, object] = {
-            "share": "none",
-            "hidden_units": "complex",
-            "score": "real",
-            "readout": "concat",
-        }
-        idle: dict[str, object] = of_complex if is_real else {}
-        if self.embedding != "complex-order":
-            idle = idle | {"freeze_frequency": False}
-        for name, usual in idle.items():
+            raise WordwaveError(f"wave_positions 'running' has no meaning for {kind!r}")
+        if self.tied:
+            _check_amplitudes(self.embedding, "tied")
+        of_complex = {"share": "none", "hidden_units": "complex", "score": "real"}
+        for name, usual in (of_complex | {"readout": "concat"} if is_real else {}).items():
             if getattr(self, name) != usual:
-                raise WordwaveError(
-                    f"{name} {getattr(self, name)!r} has no meaning for {self.embedding!r}"
-                )
+                raise WordwaveError(f"{name} {getattr(self, name)!r} has no meaning for {kind!r}")
+        if self.embedding.freeze_frequency and kind != "complex-order":
+            raise WordwaveError(f"freeze_frequency True has no meaning for {kind!r}")
 
     @property
     def counts(self) -> Literal["word", "segment", "running"] | None:
-        """What the positions of its embedding count within, if that looks at them."""
-        return self.wave_positions if self.embedding in ("tpe", "complex-order") else None
+        """What the positions of the embedding are counted within, if it has any."""
+        return self.wave_positions if self.embedding.kind in ("tpe", "complex-order") else None
 
 
 @dataclass(frozen=True)
 class TranslationModelConfig:
-    """embedding → encoder → decoder → read-out → words, the embedding's own once more."""
+    """An encoder-decoder whose output layer is tied to its embedding."""
 
     architecture: Literal["transformer", "aed"] = "transformer"
     """transformer, or aed: an attentional encoder-decoder of LSTMs."""
-    embedding: EmbeddingKind = "complex-order"
-    """How words and positions become vectors, and whether all layers are real or complex; rope and
-    alibi go with the transformer."""
+    embedding: EmbeddingConfig = dataclasses.field(default_factory=EmbeddingConfig)
     dim: int = 80
     """Width of embedding and layers, in complex numbers where the embedding is complex."""
     encoder_layers: int = 4
-    """Layers that read."""
+    """Number of encoder layers."""
     decoder_layers: int = 4
-    """Layers that write."""
+    """Number of decoder layers."""
     n_heads: int = 4
-    """Attention heads."""
+    """Number of attention heads."""
     feed_forward_dim: int = 144
     """transformer: inner width of the feed-forward layers."""
     state_dim: int | None = None
-    """aed: width of what the encoder remembers in each direction; by default that of the
-    embedding."""
-    norm: Literal["pre", "post"] = "pre"
-    """transformer: normalise what goes into a layer (trains at any rate), or what comes out (the
-    paper)."""
+    """aed: hidden size of the encoder in each direction; by default the width of the embedding."""
+    norm_first: bool = True
+    """transformer: normalize before each sub-layer (pre-norm, trains at any learning rate), not
+    after it as in the paper (post-norm)."""
     dropout: float = 0.1
-    """Share of components dropped after the embedding and after each layer."""
+    """Dropout probability after the embedding and after each sub-layer."""
     readout: Literal["concat", "magnitude"] = "concat"
-    """How a complex state becomes a real one before it is compared with words: both parts side by
-    side, or |z|; then a matrix."""
+    """How complex states become real ones before the output layer: a linear map of both parts
+    concatenated, or of |z|."""
     score: Literal["magnitude", "real"] = "real"
-    """How a complex product of query and key becomes a score."""
+    """How the complex product of query and key becomes an attention score: |z| or Re z."""
     share: Literal["none", "real", "tied"] = "none"
-    """How the two parts of complex weights are bound; see wordwave.layers.Sharing."""
-    share_frequency: Literal["word", "dim"] | None = None
-    """complex-order: who shares a frequency, all words or all dimensions of a word."""
-    phase: bool = False
-    """complex-order: learn an initial phase for each word and dimension."""
-    damping: bool = False
-    """complex-order: learn the general solution with r₁ ≤ 1."""
-    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
-    """complex-order: where frequencies start."""
-    frequency_range: tuple[float, float] | None = None
-    """complex-order: lowest and highest starting frequency; not for sinusoidal."""
-    freeze_frequency: bool = False
-    """complex-order: keep the frequencies as they start."""
-    position_scale: float = 1.0
-    """pe and tpe: size of the numbers of a position, as a multiple of those of a word."""
+    """How real and imaginary parts of complex weights are tied; see wordwave.layers.Sharing."""
     max_length: int = 256
-    """Longest sentence in pieces of words; no longer pair is learnt from, and of a longer sentence
-    only the beginning is translated."""
+    """Longest sentence in subwords: longer pairs are left out of training, and longer sentences
+    are truncated before they are translated."""
 
     def __post_init__(self) -> None:
         check_limits(
@@ -297,41 +228,33 @@ class TranslationModelConfig:
                 "n_heads": WIDTH,
                 "feed_forward_dim": WIDTH,
                 "state_dim": WIDTH,
-                "position_scale": SCALE,
                 "max_length": (1, 100_000),
             },
         )
-        if self.dim % self.n_heads:
-            raise WordwaveError(
-                f"dim must be a multiple of n_heads, got dim={self.dim}, n_heads={self.n_heads}"
-            )
+        _check_heads(self.dim, self.n_heads)
         check_fractions(self, "dropout")
-        if self.architecture == "aed" and self.embedding in IN_ATTENTION:
+        _check_amplitudes(self.embedding, "translation")
+        if self.architecture == "aed" and self.embedding.in_attention:
             raise WordwaveError(
-                f"embedding {self.embedding!r} acts inside self-attention and needs the "
+                f"embedding {self.embedding.kind!r} acts inside self-attention and needs the "
                 f"architecture 'transformer', got {self.architecture!r}"
             )
 
     @property
     def field(self) -> Literal["real", "complex"]:
         """The numbers that all layers work with."""
-        return "complex" if self.embedding.startswith("complex") else "real"
+        return self.embedding.field
 
-    @property
-    def embedding_config(self) -> ModelConfig:
-        """The part of it that describes the embedding, as classifiers have it."""
-        return ModelConfig(
-            embedding=self.embedding,
-            encoder="transformer",
-            dim=self.dim,
-            share_frequency=self.share_frequency,
-            phase=self.phase,
-            damping=self.damping,
-            frequency_init=self.frequency_init,
-            frequency_range=self.frequency_range,
-            freeze_frequency=self.freeze_frequency,
-            # Squares of a row add up to 1: the table is the output too, where rows are compared.
-            word_scale=self.dim**-0.5,
-            position_scale=self.position_scale,
-            max_length=self.max_length + 1,  # and the sign that a sentence starts
+
+def _check_heads(dim: int, n_heads: int) -> None:
+    if dim % n_heads:
+        raise WordwaveError(f"dim must be a multiple of n_heads, got dim={dim}, n_heads={n_heads}")
+
+
+def _check_amplitudes(embedding: EmbeddingConfig, what: str) -> None:
+    """An output layer tied to amplitudes needs one for each word and dimension."""
+    if embedding.kind == "complex-order" and embedding.share_amplitude:
+        raise WordwaveError(
+            f"share_amplitude does not go with {what}, where amplitudes are the output layer, "
+            f"got {embedding.share_amplitude!r}"
         )

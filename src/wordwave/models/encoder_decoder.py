@@ -1,46 +1,97 @@
-"""Words in and words out of a translation model, through one table."""
+"""Encoder-decoders for translation: a Transformer, or LSTMs with attention."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.layers import Dropout, FeedForward, KVCache, LayerNorm, Linear, MultiHeadAttention
+from wordwave.embedding import build
+from wordwave.layers import (
+    LSTM,
+    Dropout,
+    FeedForward,
+    KVCache,
+    LayerNorm,
+    Linear,
+    MultiHeadAttention,
+    TransformerLayer,
+    side_by_side,
+)
 from wordwave.layers.loss import linear_cross_entropy
-from wordwave.models.classifier import embedding_from
-from wordwave.models.config import TranslationModelConfig, position_in_attention
+from wordwave.layers.transformer import cross_attend
+from wordwave.models.config import TranslationModelConfig
+from wordwave.text.vocabulary import PADDING_ID
 
-S = TypeVar("S")
-"""What a model keeps of the sources and of the words written so far."""
-PADDING, UNKNOWN, START, END = range(4)
-"""The first ids of a vocabulary of translation."""
+BOS_ID, EOS_ID = 2, 3
+"""Beginning and end of a sentence, the ids after PADDING_ID and UNKNOWN_ID."""
 N_SPECIALS = 4
 
 
-class EncoderDecoder(nn.Module, ABC, Generic[S]):
-    """A model whose embedding is also its output: a state is compared with every word.
+@dataclass(frozen=True)
+class DecoderState:
+    """What a decoder keeps of the sources and of the target so far.
 
-    With a wave, what it is compared with is the amplitude, a word's meaning whatever its place.
+    Several consecutive rows of the target may have the same source, as in a beam search.
+
+    Shape: mask (B, S), hidden (layers, n·B, parts·D)
+    """
+
+    sources: tuple[KVCache, ...]
+    """Keys and values of the sources, for each layer with cross-attention."""
+    mask: Tensor
+    caches: tuple[KVCache | None, ...] = ()
+    """Keys and values of the target, for each Transformer layer."""
+    hidden: tuple[Tensor, ...] = ()
+    """h and c of the LSTM."""
+    n_tokens: int = 0
+
+    def select(self, rows: Tensor, sources: Tensor | None = None) -> DecoderState:
+        """Some rows of the target, in any order, and some of the sources, or all."""
+        selected = replace(
+            self,
+            caches=tuple(cache and cache.select(rows) for cache in self.caches),
+            hidden=tuple(h.index_select(1, rows) for h in self.hidden),
+        )
+        if sources is None:
+            return selected
+        kept = tuple(source.select(sources) for source in self.sources)
+        return replace(selected, sources=kept, mask=self.mask[sources])
+
+
+class EncoderDecoder(nn.Module, ABC):
+    """Logits of target tokens given source tokens; ids are padded with 0 at the end.
+
+    Both languages share one embedding, which is tied to the output layer: a logit is the product of
+    a hidden state and a token's vector (with a wave, its amplitudes, which hold at any position).
+
+    Args:
+        config: the architecture.
+        vocab_size: number V of ids of both languages together, special tokens included.
     """
 
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.config, self.vocab_size = config, vocab_size
-        self.embedding = embedding_from(config.embedding_config, vocab_size)
+        # By default the squares of a row add up to 1: the table is the output layer too.
+        self.embedding = build(
+            config.embedding,
+            vocab_size,
+            config.dim,
+            max_length=config.max_length + 1,  # BOS_ID counts
+            padding_idx=PADDING_ID,
+        )
         self.dropout = Dropout(config.dropout, field=config.field)
         self.by_magnitude = config.field == "complex" and config.readout == "magnitude"
-        self.to_words: Linear | None = None
+        self.readout: Linear | None = None
         if config.field == "complex":
             width = config.dim if self.by_magnitude else 2 * config.dim
-            self.to_words = Linear(width, config.dim, field="real", bias=False)
+            self.readout = Linear(width, config.dim, field="real", bias=False)
 
     def forward(
         self,
@@ -49,89 +100,190 @@ class EncoderDecoder(nn.Module, ABC, Generic[S]):
         source_positions: Tensor | None = None,
         target_positions: Tensor | None = None,
         *,
-        wanted: Tensor | None = None,
+        labels: Tensor | None = None,
         label_smoothing: float = 0.0,
     ) -> Tensor:
-        """Logits, or, given the words that should follow, how surprising they are altogether.
+        """Logits; or, given labels, their summed cross-entropy.
 
-        Shape: source (B, S), target (B, T) beginning with START, wanted (B, T) -> (B, T, V) or ()
+        Shape: source (B, S), target (B, T) from BOS_ID on, labels (B, T) -> (B, T, V), or ()
         """
-        written = self.begin(source, source_positions)
-        states, _ = self._write(target, written, target_positions)
-        if wanted is None:
-            return self.words(states)
-        return self.loss(states, wanted, label_smoothing)
+        hidden, _ = self.decode(target, self.encode(source, source_positions), target_positions)
+        if labels is None:
+            return self.logits(hidden)
+        return self.loss(hidden, labels, label_smoothing)
 
-    def step(self, written: S, words: Tensor) -> tuple[Tensor, S]:
-        """Logits of the word after these, which follow what is written. Shape: (B,) -> (B, V)"""
-        states, written = self._write(words.unsqueeze(1), written, None)
-        return self.words(states[:, 0]), written
-
-    @abstractmethod
-    def begin(self, source: Tensor, positions: Tensor | None = None) -> S:
-        """Read the source. Shape: (B, S)"""
+    def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
+        """Logits of the token after `ids`, which come next in the target. Shape: (B,) -> (B, V)"""
+        hidden, state = self.decode(ids.unsqueeze(1), state)
+        return self.logits(hidden[:, 0]), state
 
     @abstractmethod
-    def _write(self, target: Tensor, written: S, positions: Tensor | None) -> tuple[Tensor, S]:
-        """States of words that follow what is written. Shape: target (B, T) -> (B, T, parts·D)"""
+    def encode(self, source: Tensor, positions: Tensor | None = None) -> DecoderState:
+        """The decoder's state before the first target token. Shape: (B, S)"""
+
+    @abstractmethod
+    def decode(
+        self, target: Tensor, state: DecoderState, positions: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
+        """Hidden states of the next target tokens. Shape: target (B, T) -> (B, T, parts·D)"""
+
+    @abstractmethod
+    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
+        """How much each target token attends to each source token, the mean over heads.
+
+        Shape: source (B, S), target (B, T) -> (B, decoder layers with cross-attention, T, S)
+        """
 
     def embed(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
         """Shape: ids (B, L), positions broadcastable to it, or 1 … L -> (B, L, parts·D)"""
         x: Tensor = self.embedding(ids, positions)
         return self.dropout(x * math.sqrt(self.config.dim))
 
-    def words(self, states: Tensor) -> Tensor:
-        """The logit of every word. Shape: (..., parts·D) -> (..., V)"""
-        return F.linear(self._meant(states), self.embedding.meaning)
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Shape: (..., parts·D) -> (..., V)"""
+        return F.linear(self._to_vectors(hidden), self.embedding.vectors)
 
-    def loss(self, states: Tensor, wanted: Tensor, label_smoothing: float) -> Tensor:
-        """The summed cross-entropy of the wanted words; padding does not count.
+    def loss(self, hidden: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
+        """The summed cross-entropy of the labels, padding excluded.
 
-        Shape: states (B, T, parts·D), wanted (B, T) -> ()
+        Shape: hidden (B, T, parts·D), labels (B, T) -> ()
         """
-        flat = wanted.flatten()
-        there = (flat != PADDING).nonzero().squeeze(1)
-        meant = self._meant(states.flatten(0, 1).index_select(0, there))
+        labels = labels.flatten()
+        words = (labels != PADDING_ID).nonzero().squeeze(1)
+        vectors = self._to_vectors(hidden.flatten(0, 1).index_select(0, words))
         return linear_cross_entropy(
-            meant, self.embedding.meaning, flat[there], label_smoothing=label_smoothing
+            vectors, self.embedding.vectors, labels[words], label_smoothing=label_smoothing
         )
 
-    def _meant(self, states: Tensor) -> Tensor:
-        """What is compared with words. Shape: (..., parts·D) -> (..., D)"""
-        if self.to_words is None:
-            return states
-        meant: Tensor = self.to_words(cx.magnitude(states) if self.by_magnitude else states)
-        return meant
+    def _to_vectors(self, hidden: Tensor) -> Tensor:
+        """What is multiplied with the token vectors. Shape: (..., parts·D) -> (..., D)"""
+        if self.readout is None:
+            return hidden
+        return self.readout(cx.magnitude(hidden) if self.by_magnitude else hidden)
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
-    """In float32 at least. Shape: (..., V) -> (..., V)"""
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    return logits.to(wide).log_softmax(-1)
+class TransformerEncoderDecoder(EncoderDecoder):
+    """Vaswani et al. (2017), over either field."""
+
+    def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
+        super().__init__(config, vocab_size)
+        self.encoder = nn.ModuleList(
+            _transformer_layer(config, cross=False) for _ in range(config.encoder_layers)
+        )
+        self.decoder = nn.ModuleList(
+            _transformer_layer(config, cross=True) for _ in range(config.decoder_layers)
+        )
+        # The output of pre-norm layers is not normalised yet, that of post-norm layers is.
+        self.norms = nn.ModuleList(
+            LayerNorm(config.dim, field=config.field) if config.norm_first else nn.Identity()
+            for _ in range(2)
+        )
+
+    def encode(self, source: Tensor, positions: Tensor | None = None) -> DecoderState:
+        mask = source != PADDING_ID
+        x = self.embed(source, positions)
+        for layer in self.encoder:
+            x, _ = layer(x, mask=mask, positions=positions)
+        x = self.norms[0](x)
+        sources = tuple(layer.cross_attention.project_kv(x) for layer in self.decoder)  # type: ignore[union-attr, operator]
+        return DecoderState(sources, mask, (None,) * len(sources))
+
+    def decode(
+        self, target: Tensor, state: DecoderState, positions: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
+        if positions is None:
+            positions = _next_positions(target, state.n_tokens)
+        x = self.embed(target, positions)
+        caches = []
+        for layer, source, past in zip(self.decoder, state.sources, state.caches, strict=True):
+            x, cache = layer(
+                x,
+                causal=True,
+                positions=positions,
+                past=past,
+                source=source,
+                source_mask=state.mask,
+            )
+            caches.append(cache)
+        n = state.n_tokens + target.shape[1]
+        return self.norms[1](x), replace(state, caches=tuple(caches), n_tokens=n)
+
+    @torch.no_grad()
+    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
+        state, x, weights = self.encode(source), self.embed(target), []
+        for layer, cache in zip(self.decoder, state.sources, strict=True):
+            weights.append(layer.cross_attention_weights(x, cache, state.mask).mean(1))  # type: ignore[operator]
+            x, _ = layer(x, causal=True, source=cache, source_mask=state.mask)
+        return torch.stack(weights, dim=1)
 
 
-class Shortcut(nn.Module):
-    """A layer around which its input is passed on, with a norm before (`pre`) or after (`post`)."""
+class LSTMEncoderDecoder(EncoderDecoder):
+    """LSTMs with global attention (Luong et al., 2015), over either field.
 
-    def __init__(self, config: TranslationModelConfig) -> None:
-        super().__init__()
-        self.norm = LayerNorm(config.dim, field=config.field)
-        self.dropout = Dropout(config.dropout, field=config.field)
-        self.before = config.norm == "pre"
+    The attention's output is not fed back into the LSTM, so that all target tokens are computed at
+    once in training.
+    """
 
-    def forward(self, x: Tensor, layer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Shape: x (B, L, W) -> (B, L, W)"""
-        y = x + self.dropout(layer(self.inner(x)))
-        return y if self.before else self.norm(y)
+    def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
+        super().__init__(config, vocab_size)
+        dim, encoder_dim = config.dim, config.state_dim or config.dim
 
-    def inner(self, x: Tensor) -> Tensor:
-        """What the layer gets. Shape: x (B, L, W) -> (B, L, W)"""
-        return self.norm(x) if self.before else x
+        def lstm(hidden_dim: int, n_layers: int, bidirectional: bool) -> LSTM:
+            return LSTM(
+                dim,
+                hidden_dim,
+                n_layers=n_layers,
+                bidirectional=bidirectional,
+                dropout=config.dropout,
+                field=config.field,
+                share=config.share,
+            )
+
+        def linear(in_dim: int) -> Linear:
+            return Linear(in_dim, dim, field=config.field, share=config.share)
+
+        self.encoder = lstm(encoder_dim, config.encoder_layers, True)
+        self.decoder = lstm(dim, config.decoder_layers, False)
+        self.cross_attention = _attention(config)
+        self.narrow = linear(2 * encoder_dim)
+        self.bridges = nn.ModuleList(linear(2 * encoder_dim) for _ in range(config.decoder_layers))
+        self.combine = linear(2 * dim)
+
+    def encode(self, source: Tensor, positions: Tensor | None = None) -> DecoderState:
+        mask = source != PADDING_ID
+        encoded, (last, _) = self.encoder(self.embed(source, positions), mask.sum(1))
+        both_directions = side_by_side(self.config.field, last[-2:])
+        h = torch.stack([torch.tanh(bridge(both_directions)) for bridge in self.bridges])
+        cache = self.cross_attention.project_kv(self.dropout(self.narrow(encoded)))
+        return DecoderState((cache,), mask, hidden=(h, torch.zeros_like(h)))
+
+    def decode(
+        self, target: Tensor, state: DecoderState, positions: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
+        if positions is None:
+            positions = _next_positions(target, state.n_tokens)
+        x, hidden = self.decoder(self.embed(target, positions), None, state.hidden)
+        y = cross_attend(self.cross_attention, x, state.sources[0], state.mask)
+        y = torch.tanh(self.combine(side_by_side(self.config.field, [x, y])))
+        n = state.n_tokens + target.shape[1]
+        return self.dropout(y), replace(state, hidden=hidden, n_tokens=n)
+
+    @torch.no_grad()
+    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
+        state = self.encode(source)
+        x, _ = self.decoder(self.embed(target), None, state.hidden)
+        weights = self.cross_attention.attention_weights(x, state.sources[0], mask=state.mask)
+        return weights.mean(1, keepdim=True)
 
 
-def attention(
-    config: TranslationModelConfig, position: Literal["rope", "alibi"] | None = None
-) -> MultiHeadAttention:
+def translation_model(config: TranslationModelConfig, vocab_size: int) -> EncoderDecoder:
+    """The model of a config."""
+    if config.architecture == "aed":
+        return LSTMEncoderDecoder(config, vocab_size)
+    return TransformerEncoderDecoder(config, vocab_size)
+
+
+def _attention(config: TranslationModelConfig, position: str | None = None) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.dim,
         config.n_heads,
@@ -142,178 +294,22 @@ def attention(
     )
 
 
-def ask_source(attention: MultiHeadAttention, x: Tensor, source: KVCache, mask: Tensor) -> Tensor:
-    """Attend to sources, each of which may be that of several rows.
-
-    A source has no order for those who ask, so all rows that ask the same one do so at once.
-
-    Shape: x (n·B, L, W), source (B rows) of M words, mask (B, M) -> (n·B, L, W)
-    """
-    asked = x.reshape(mask.shape[0], -1, x.shape[-1])
-    return attention.answer(asked, source, mask=mask).view(x.shape)
-
-
-def rows_of(memory: KVCache, rows: Tensor) -> KVCache:
-    """Some rows of a memory whose rows all have the same positions."""
-    keys, values = (t.index_select(0, rows) for t in (memory.keys, memory.values))
-    return KVCache(keys, values, memory.positions)
-
-
-class _Layer(nn.Module):
-    """What reading and writing layers have in common: attention to themselves, feed-forward."""
-
-    def __init__(self, config: TranslationModelConfig, n_shortcuts: int) -> None:
-        super().__init__()
-        self.attention = attention(config, position_in_attention(config.embedding))
-        self.feed_forward = FeedForward(
+def _transformer_layer(config: TranslationModelConfig, *, cross: bool) -> TransformerLayer:
+    return TransformerLayer(
+        _attention(config, config.embedding.in_attention),
+        FeedForward(
             config.dim,
             config.feed_forward_dim,
             field=config.field,
             share=config.share,
             dropout=config.dropout,
-        )
-        self.shortcuts = nn.ModuleList(Shortcut(config) for _ in range(n_shortcuts))
+        ),
+        # Without a position encoding: positions in two languages do not correspond.
+        cross_attention=_attention(config) if cross else None,
+        norm_first=config.norm_first,
+        dropout=config.dropout,
+    )
 
 
-class EncoderLayer(_Layer):
-    """Reads: every word hears every other one."""
-
-    def __init__(self, config: TranslationModelConfig) -> None:
-        super().__init__(config, 2)
-
-    def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
-        """Shape: x (B, L, W), mask (B, L) -> (B, L, W)"""
-        to_itself, onwards = self.shortcuts
-        x = to_itself(x, lambda y: self.attention(y, mask=mask, positions=positions))
-        return onwards(x, self.feed_forward)
-
-
-class DecoderLayer(_Layer):
-    """Writes: a word hears those before it, and all of the source."""
-
-    def __init__(self, config: TranslationModelConfig) -> None:
-        super().__init__(config, 3)
-        self.to_source = attention(config)  # a place in one language is none in the other
-
-    def forward(
-        self,
-        x: Tensor,
-        source: KVCache,
-        mask: Tensor,
-        past: KVCache | None,
-        positions: Tensor | None,
-    ) -> tuple[Tensor, KVCache]:
-        """Write on from the past; the memory holds it and the new words.
-
-        Several rows one after the other may be about the same source, as the beams of a search.
-
-        Shape: x (n·B, L, W), source (B rows) of M words, mask (B, M) -> (n·B, L, W)
-        """
-        x, memory = self._hear_the_past(x, past, positions)
-        _, to_source, onwards = self.shortcuts
-        x = to_source(x, lambda y: ask_source(self.to_source, y, source, mask))
-        return onwards(x, self.feed_forward), memory
-
-    def heard(self, x: Tensor, source: KVCache, mask: Tensor) -> Tensor:
-        """How much each word to write hears of each source word.
-
-        Shape: x (B, L, W), source of M words, mask (B, M) -> (B, H, L, M)
-        """
-        x, _ = self._hear_the_past(x, None, None)
-        return self.to_source.weights(self.shortcuts[1].inner(x), source, mask=mask)  # type: ignore[operator]
-
-    def _hear_the_past(
-        self, x: Tensor, past: KVCache | None, positions: Tensor | None
-    ) -> tuple[Tensor, KVCache]:
-        memories = []
-
-        def answer(y: Tensor) -> Tensor:
-            memories.append(self.attention.read(y, past, positions))
-            causal = y.shape[1] > 1
-            return self.attention.answer(y, memories[0], causal=causal, positions=positions)
-
-        x = self.shortcuts[0](x, answer)
-        return x, memories[0]
-
-
-@dataclass(frozen=True)
-class DecoderState:
-    """What a decoder keeps of the sources and of the words written so far, for each layer.
-
-    Several rows of words one after the other may be about the same source.
-    """
-
-    sources: tuple[KVCache, ...]
-    mask: Tensor
-    pasts: tuple[KVCache | None, ...]
-    n_words: int = 0
-
-    def pick(self, rows: Tensor, sources: Tensor | None = None) -> DecoderState:
-        """Some rows of words, in another order, and some of the sources, or all."""
-        picked = replace(self, pasts=tuple(p and rows_of(p, rows) for p in self.pasts))
-        if sources is None:
-            return picked
-        kept = tuple(rows_of(memory, sources) for memory in self.sources)
-        return replace(picked, sources=kept, mask=self.mask[sources])
-
-
-class TransformerEncoderDecoder(EncoderDecoder[DecoderState]):
-    """Logits of target words given source words; ids are padded with 0 at the end.
-
-    Args:
-        config: what it is made of.
-        vocab_size: number of ids of both languages together, specials included.
-    """
-
-    def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
-        super().__init__(config, vocab_size)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        # After layers that normalise what goes in, a last norm; the others end with one already.
-        self.norms = nn.ModuleList(
-            LayerNorm(config.dim, field=config.field) if config.norm == "pre" else nn.Identity()
-            for _ in range(2)
-        )
-
-    def begin(self, source: Tensor, positions: Tensor | None = None) -> DecoderState:
-        """Read the source. Shape: (B, S)"""
-        mask = source != PADDING
-        x = self.embed(source, positions)
-        for layer in self.encoder:
-            x = layer(x, mask, positions)
-        x = self.norms[0](x)
-        sources = tuple(layer.to_source.read(x) for layer in self._decoder())
-        return DecoderState(sources, mask, (None,) * len(sources))
-
-    def _write(
-        self, target: Tensor, written: DecoderState, positions: Tensor | None
-    ) -> tuple[Tensor, DecoderState]:
-        n = written.n_words
-        if positions is None:
-            positions = torch.arange(n + 1, n + target.shape[1] + 1, device=target.device)
-        x = self.embed(target, positions)
-        pasts = []
-        for layer, source, past in zip(
-            self._decoder(), written.sources, written.pasts, strict=True
-        ):
-            x, memory = layer(x, source, written.mask, past, positions)
-            pasts.append(memory)
-        written = replace(written, pasts=tuple(pasts), n_words=n + target.shape[1])
-        return self.norms[1](x), written
-
-    @torch.no_grad()
-    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
-        """How much each target word hears of each source word, mean over heads.
-
-        Shape: source (B, S), target (B, T) -> (B, decoder layers, T, S)
-        """
-        written = self.begin(source)
-        heard: list[Tensor] = []
-        x = self.embed(target)
-        for layer, memory in zip(self._decoder(), written.sources, strict=True):
-            heard.append(layer.heard(x, memory, written.mask).mean(1))
-            x, _ = layer(x, memory, written.mask, None, None)
-        return torch.stack(heard, dim=1)
-
-    def _decoder(self) -> list[DecoderLayer]:
-        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+def _next_positions(target: Tensor, n_tokens: int) -> Tensor:
+    return torch.arange(n_tokens + 1, n_tokens + target.shape[1] + 1, device=target.device)

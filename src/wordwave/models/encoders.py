@@ -1,9 +1,9 @@
-"""From the words of a sentence to one vector, padding left out."""
+"""Encoders: from the words of a sentence to one vector, padding excluded."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from wordwave.layers import (
     LSTM,
     Conv1d,
-    Dropout,
     FeedForward,
     Field,
     LayerNorm,
     MultiHeadAttention,
+    TransformerLayer,
     n_parts,
     side_by_side,
     word_mask,
 )
-from wordwave.models.config import ModelConfig, position_in_attention
+from wordwave.models.config import ModelConfig
 
 
 def pool_sum(x: Tensor, mask: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def pool_max(x: Tensor, mask: Tensor) -> Tensor:
 
 
 class Bag(nn.Module):
-    """A sum or mean of embeddings: it knows only the order that the embedding itself carries."""
+    """A sum or mean of embeddings: word order counts only as far as the embedding encodes it."""
 
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__()
@@ -52,6 +52,8 @@ class Bag(nn.Module):
 
 
 class CNN(nn.Module):
+    """Convolutions of several widths, ReLU and max pooling over the sentence."""
+
     def __init__(self, config: ModelConfig, dim: int, field: Field) -> None:
         super().__init__()
         self.field: Field = field
@@ -66,19 +68,21 @@ class CNN(nn.Module):
         lengths = mask.sum(1)
         short = max(c.kernel_size for c in self._convolutions()) - x.shape[1]
         x = F.pad(x, (0, 0, 0, max(short, 0)))
-        answers = []
+        pooled = []
         for convolution in self._convolutions():
             y = F.relu(convolution(x))
-            # A sentence shorter than the filter still gets one window, filled up with zeros.
+            # A sentence shorter than the filter still has one window, padded with zeros.
             windows = (lengths - convolution.kernel_size + 1).clamp(min=1)
-            answers.append(pool_max(y, word_mask(windows, y.shape[1])))
-        return side_by_side(self.field, answers)
+            pooled.append(pool_max(y, word_mask(windows, y.shape[1])))
+        return side_by_side(self.field, pooled)
 
     def _convolutions(self) -> list[Conv1d]:
         return [c for c in self.convolutions if isinstance(c, Conv1d)]
 
 
 class Recurrent(nn.Module):
+    """A bidirectional LSTM and mean pooling."""
+
     def __init__(self, config: ModelConfig, dim: int, field: Field) -> None:
         super().__init__()
         self.lstm = LSTM(
@@ -92,65 +96,45 @@ class Recurrent(nn.Module):
         )
         self.out_dim = n_parts(field) * self.lstm.out_dim
 
-    def states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
-        """What is understood at each word. Shape: x (B, L, W), mask (B, L) -> (B, L, out)"""
+    def hidden_states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Hidden states of the words. Shape: x (B, L, W), mask (B, L) -> (B, L, out)"""
         return self.lstm(x, mask.sum(1))[0]
 
     def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: x (B, L, W), mask (B, L) -> (B, out)"""
-        return pool_mean(self.states(x, mask), mask)
-
-
-class EncoderLayer(nn.Module):
-    """Attention, then feed-forward, each around a shortcut and after a norm of its own."""
-
-    def __init__(
-        self,
-        config: ModelConfig,
-        dim: int,
-        field: Field,
-        position: Literal["rope", "alibi"] | None,
-    ) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(
-            dim,
-            config.n_heads,
-            field=field,
-            share=config.share,
-            score=config.score,
-            position=position,
-        )
-        self.feed_forward = FeedForward(
-            dim, config.feed_forward_dim, field=field, share=config.share, dropout=config.dropout
-        )
-        self.norms = nn.ModuleList(LayerNorm(dim, field=field) for _ in range(2))
-        self.dropout = Dropout(config.dropout, field=field)
-
-    def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
-        """Shape: x (B, L, W), mask (B, L) -> (B, L, W)"""
-        before_attention, before_feed_forward = self.norms
-        y = self.attention(before_attention(x), mask=mask, positions=positions)
-        x = x + self.dropout(y)
-        return x + self.dropout(self.feed_forward(before_feed_forward(x)))
+        return pool_mean(self.hidden_states(x, mask), mask)
 
 
 class Transformer(nn.Module):
+    """Pre-norm Transformer layers, a final norm, and a sum or mean."""
+
     def __init__(self, config: ModelConfig, dim: int, field: Field) -> None:
         super().__init__()
-        position = position_in_attention(config.embedding)
+        shared: dict[str, Any] = {"field": field, "share": config.share}
         self.layers = nn.ModuleList(
-            EncoderLayer(config, dim, field, position) for _ in range(config.n_layers)
+            TransformerLayer(
+                MultiHeadAttention(
+                    dim,
+                    config.n_heads,
+                    score=config.score,
+                    position=config.embedding.in_attention,
+                    **shared,
+                ),
+                FeedForward(dim, config.feed_forward_dim, dropout=config.dropout, **shared),
+                dropout=config.dropout,
+            )
+            for _ in range(config.n_layers)
         )
         self.norm = LayerNorm(dim, field=field)
         self.pool = pool_sum if config.pooling == "sum" else pool_mean
         self.out_dim = n_parts(field) * dim
 
-    def states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
-        """What is understood at each word. Shape: x (B, L, W), mask (B, L) -> (B, L, W)"""
+    def hidden_states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Hidden states of the words. Shape: x (B, L, W), mask (B, L) -> (B, L, W)"""
         for layer in self.layers:
-            x = layer(x, mask, positions)
+            x, _ = layer(x, mask=mask, positions=positions)
         return self.norm(x)
 
     def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: x (B, L, W), mask (B, L) -> (B, W)"""
-        return self.pool(self.states(x, mask, positions), mask)
+        return self.pool(self.hidden_states(x, mask, positions), mask)

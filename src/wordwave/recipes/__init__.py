@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from wordwave.config_io import from_dict, read_yaml
+from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
 from wordwave.tasks.config import ClassificationConfig, LanguageModelConfig, TranslationConfig
 
@@ -41,4 +41,4 @@ def read_recipe(
             f"there are: {', '.join(known) or 'none'}"
         )
     path = (folder or FOLDER) / f"{name}.yaml"
-    return from_dict(kind, read_yaml(path), where=f"'{path}'")
+    return from_dict(kind, read_settings(path), where=f"'{path}'")

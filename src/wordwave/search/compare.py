@@ -1,41 +1,55 @@
 """Encoders × embeddings on one data set, under the same settings for every embedding.
 
-Selection sees the dev part only; the test part is scored once, with the weights that dev selected.
+The weights are selected on the validation set; the test set is scored once, with those weights.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from wordwave.config_io import to_dict
+from wordwave.config_io import to_dict, with_settings
+from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
 from wordwave.files import write_text
 from wordwave.grid import Count, Positive, Record, Share, fits
-from wordwave.models.config import EMBEDDINGS, ENCODERS, EmbeddingKind, EncoderKind, goes_with
+from wordwave.models.config import ENCODERS, EncoderKind, goes_with
+from wordwave.tables import Content, ResultTable, Score, rows_to_csv
 from wordwave.tasks.config import ClassificationConfig, DataConfig
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from wordwave.data.splits import Splits
 
 
 TEST_SHARE = 0.1
 KEY = ("encoder", "embedding", "seed", "config", "examples")
-"""What makes a trial's record: all settings, and a fingerprint of the examples."""
+"""What identifies a record: all settings, and a fingerprint of the examples."""
+COLUMNS = {
+    "encoder": "encoder",
+    "embedding": "embedding",
+    "seeds": "seeds",
+    "test_accuracy": "test",
+    "spread": "±",
+    "test_macro_f1": "macro F1",
+    "dev_accuracy": "dev",
+    "parameters": "parameters",
+    "epoch_seconds": "s/epoch",
+    "words_per_second": "words/s",
+    "predictions_per_second": "predictions/s",
+}
+"""Fields of table.csv, and what they are called in the table; all but the first three and the
+spread are means over seeds."""
 
 
-class _TrialRecord(TypedDict):
-    """What tables read of a record."""
+class _CandidateRecord(TypedDict):
+    """The fields of a record that tables need."""
 
     encoder: Annotated[str, ENCODERS.__contains__]
-    embedding: Annotated[str, EMBEDDINGS.__contains__]
+    embedding: Annotated[str, EMBEDDING_KINDS.__contains__]
     seed: int
     test_accuracy: Share
     test_macro_f1: Share
@@ -47,13 +61,13 @@ class _TrialRecord(TypedDict):
 
 
 def is_record(record: Record) -> bool:
-    """Whether it has all that is read of a trial's record, of the right kind."""
-    return fits(record, _TrialRecord)
+    """Whether a record has all fields that tables need, with the right types."""
+    return fits(record, _CandidateRecord)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One training."""
+class Candidate:
+    """One model to train."""
 
     encoder: EncoderKind
     embedding: EmbeddingKind
@@ -62,10 +76,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What every trial has in common.
+    """The conditions that all candidates share.
 
     Args:
-        data: what is learnt from and scored on.
+        data: what they are trained and tested on.
         recipes: the settings of each encoder, the same for all embeddings.
         examples: a fingerprint of the examples.
     """
@@ -74,58 +88,50 @@ class Comparison:
     recipes: Mapping[EncoderKind, ClassificationConfig]
     examples: str
 
-    def config(self, trial: Trial) -> ClassificationConfig:
-        """The settings of a trial."""
-        recipe = self.recipes[trial.encoder]
-        return replace(
-            recipe,
-            data=self.data,
-            model=replace(recipe.model, encoder=trial.encoder, embedding=trial.embedding),
-            training=replace(recipe.training, seed=trial.seed),
-        )
+    def config(self, candidate: Candidate) -> ClassificationConfig:
+        """The settings of a candidate."""
+        recipe = replace(self.recipes[candidate.encoder], data=self.data)
+        return with_settings(recipe, **asdict(candidate))
 
-    def key(self, trial: Trial) -> Record:
-        """What identifies a trial's record."""
+    def key(self, candidate: Candidate) -> Record:
+        """The fields that identify a candidate's record."""
         return {
-            "encoder": trial.encoder,
-            "embedding": trial.embedding,
-            "seed": trial.seed,
-            "config": to_dict(self.config(trial)),
+            **asdict(candidate),
+            "config": to_dict(self.config(candidate)),
             "examples": self.examples,
         }
 
-    def run(self, trial: Trial) -> Record:
-        """Train, select by dev, score on test, and time predictions; on one thread."""
+    def run(self, candidate: Candidate) -> Record:
+        """Train, score on the test set and time predictions, on one thread."""
         import torch
 
-        from wordwave.models.classifier import count_parameters
-        from wordwave.tasks.classification import evaluate, prepare
-        from wordwave.training.loop import Training
+        from wordwave.models.utils import count_parameters
+        from wordwave.tasks.classification import ClassificationJob, evaluate
 
         torch.set_num_threads(1)
-        config = self.config(trial)
+        config = self.config(candidate)
         parts = examples_to_compare_on(config.data)
-        prepared = prepare(config, parts)
-        assert prepared.test is not None
-        training = Training(prepared.classifier.model, prepared.task, config.training)
+        job = ClassificationJob(config).prepare(parts)
+        assert job.test is not None
+        training = job.training()
         start = time.process_time()
         for _ in training.run():
             pass
         seconds = time.process_time() - start
         progress = training.progress
-        scores = evaluate(prepared.classifier, prepared.test)
-        prepared.classifier.forget()
+        scores = evaluate(job.text_model, job.test)
+        job.text_model.clear_cache()
         start = time.process_time()
-        prepared.classifier.predict(parts.train.texts)
+        job.text_model.predict(parts.train.texts)
         predicting = time.process_time() - start
         return {
-            **self.key(trial),
+            **self.key(candidate),
             "test_accuracy": scores.accuracy,
             "test_macro_f1": scores.macro_f1,
             "dev_accuracy": progress.best_score,
             "best_epoch": progress.best_epoch,
             "epochs": progress.epoch,
-            "parameters": count_parameters(prepared.classifier.model),
+            "parameters": count_parameters(job.text_model.model),
             "epoch_seconds": round(seconds / max(progress.epoch, 1), 3),
             "words_per_second": round(progress.n_words / seconds),
             "predictions_per_second": round(len(parts.train.texts) / predicting),
@@ -134,7 +140,8 @@ class Comparison:
 
 
 def examples_to_compare_on(data: DataConfig) -> Splits:
-    """Examples in three parts; a tenth of those for training is the test part if none is named."""
+    """Training, validation and test examples; the test set is a tenth of the training examples
+    if none is named."""
     from wordwave.data.splits import Splits, stratified_split
     from wordwave.tasks.classification import load_examples
 
@@ -146,12 +153,12 @@ def examples_to_compare_on(data: DataConfig) -> Splits:
     return Splits(train, parts.dev, test)
 
 
-def trials(
-    encoders: tuple[EncoderKind, ...], embeddings: tuple[EmbeddingKind, ...], seeds: int
-) -> list[Trial]:
-    """All combinations that make sense: RoPE and ALiBi act inside attention only."""
+def candidates(
+    encoders: Sequence[EncoderKind], embeddings: Sequence[EmbeddingKind], *, seeds: int
+) -> list[Candidate]:
+    """All combinations that are possible: RoPE and ALiBi need attention."""
     return [
-        Trial(encoder, embedding, seed)
+        Candidate(encoder, embedding, seed)
         for seed in range(seeds)
         for encoder in encoders
         for embedding in embeddings
@@ -159,79 +166,48 @@ def trials(
     ]
 
 
-def table(records: list[Record], title: str, note: str = "") -> Table:
-    """For the terminal, the best test accuracy under each encoder in bold, with a note below."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(title=Text(title), caption=note, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    names = ("encoder", "embedding", "test", "±", "dev", "parameters", "s/epoch", "words/s")
-    for name in names:
-        shown.add_column(name, justify="left" if name.startswith("e") else "right")
-    rows = summarised(records)
-    best = {r["encoder"]: 0.0 for r in rows}
-    for r in rows:
-        best[r["encoder"]] = max(best[r["encoder"]], r["test_accuracy"])
-    for r in rows:
-        is_best = r["test_accuracy"] == best[r["encoder"]]
-        shown.add_row(
-            r["encoder"],
-            r["embedding"],
-            Text(f"{r['test_accuracy']:.4f}", style="bold" if is_best else ""),
-            "" if r["spread"] is None else f"{r['spread']:.4f}",
-            f"{r['dev_accuracy']:.4f}",
-            f"{r['parameters']:,}",
-            f"{r['epoch_seconds']:.2f}",
-            f"{r['words_per_second']:,}",
-        )
-    return shown
+def result_table(records: Sequence[Record], title: str, note: str = "") -> ResultTable:
+    """Means over seeds, the best test accuracy with each encoder in bold."""
+    means = mean_scores(records)
+    rows: list[list[Content]] = []
+    for r in means:
+        best = max(rival["test_accuracy"] for rival in means if rival["encoder"] == r["encoder"])
+        test = Score(r["test_accuracy"], is_best=r["test_accuracy"] == best)
+        rows.append(list((r | {"test_accuracy": test}).values()))
+    return ResultTable(
+        "table",
+        title,
+        list(COLUMNS.values()),
+        rows,
+        notes=[note] if note else [],
+        only_in_files=frozenset({"seeds", "macro F1", "predictions/s"}),
+        texts=frozenset({"embedding"}),
+        digits=4,
+    )
 
 
-def write_tables(records: list[Record], folder: Path, title: str, note: str = "") -> list[Path]:
-    """Means over seeds as CSV and Markdown, with a note in the latter."""
-    rows = summarised(records)
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(folder / "table.csv", text.getvalue())
-    names = list(rows[0])
-    heading = [f"# {title}", "", *([note, ""] if note else [])]
-    lines = [*heading, "| " + " | ".join(n.replace("_", " ") for n in names) + " |"]
-    lines.append("|" + "---|" * len(names))
-    lines += ["| " + " | ".join(_cell(row[n]) for n in names) + " |" for row in rows]
-    write_text(folder / "table.md", "\n".join(lines) + "\n")
-    return [folder / "table.csv", folder / "table.md"]
+def write_files(records: Sequence[Record], table: ResultTable, folder: Path) -> list[Path]:
+    """The table as Markdown, and its figures in full precision as CSV."""
+    paths = [folder / "table.csv", folder / "table.md"]
+    write_text(paths[0], rows_to_csv(mean_scores(records)))
+    write_text(paths[1], table.to_markdown())
+    return paths
 
 
-def summarised(records: list[Record]) -> list[dict[str, Any]]:
-    """A row for each encoder and embedding: means over seeds, and the spread of the test figure."""
+def mean_scores(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Means over the seeds of each encoder and embedding, and the spread of test accuracy."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         groups.setdefault((record["encoder"], record["embedding"]), []).append(record)
-    rows = []
-    for (encoder, embedding), same in groups.items():
-        test = [r["test_accuracy"] for r in same]
-        rows.append(
-            {
-                "encoder": encoder,
-                "embedding": embedding,
-                "seeds": len(same),
-                "test_accuracy": fmean(test),
-                "spread": stdev(test) if len(test) > 1 else None,
-                "test_macro_f1": fmean(r["test_macro_f1"] for r in same),
-                "dev_accuracy": fmean(r["dev_accuracy"] for r in same),
-                "parameters": same[0]["parameters"],
-                "epoch_seconds": fmean(r["epoch_seconds"] for r in same),
-                "words_per_second": round(fmean(r["words_per_second"] for r in same)),
-                "predictions_per_second": round(fmean(r["predictions_per_second"] for r in same)),
-            }
-        )
+    rows: list[dict[str, Any]] = []
+    for encoder, embedding in product(ENCODERS, EMBEDDING_KINDS):
+        if same := groups.get((encoder, embedding)):
+            means = [name for name in COLUMNS if isinstance(same[0].get(name), (int, float))]
+            row: dict[str, Any] = {name: fmean(r[name] for r in same) for name in means}
+            test = [r["test_accuracy"] for r in same]
+            row |= {"encoder": encoder, "embedding": embedding, "seeds": len(same)}
+            row["spread"] = stdev(test) if len(test) > 1 else None
+            for name in ("parameters", "words_per_second", "predictions_per_second"):
+                row[name] = round(row[name])
+            rows.append({name: row[name] for name in COLUMNS})
     return rows
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value or "")

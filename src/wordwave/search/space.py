@@ -1,12 +1,13 @@
-"""Which settings a search varies, as data. Needs no torch."""
+"""Search spaces: the hyperparameters that a search varies, as data. Needs no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
+from wordwave.config_io import flatten, with_settings
 from wordwave.tasks.config import ClassificationConfig
 
 SpaceName = Literal["paper", "narrow", "wide"]
@@ -14,7 +15,7 @@ SpaceName = Literal["paper", "narrow", "wide"]
 
 @dataclass(frozen=True)
 class Range:
-    """Any number from low to high; with `log`, every power of ten is as likely as the next."""
+    """Any number from low to high, drawn uniformly, or log-uniformly with `log`."""
 
     low: float
     high: float
@@ -30,7 +31,7 @@ def _encoder(*kinds: str) -> Callable[[ClassificationConfig], bool]:
 
 
 def _is_complex(config: ClassificationConfig) -> bool:
-    return config.model.embedding.startswith("complex")
+    return config.model.embedding.field == "complex"
 
 
 def _has_complex_scores(config: ClassificationConfig) -> bool:
@@ -38,7 +39,10 @@ def _has_complex_scores(config: ClassificationConfig) -> bool:
 
 
 def _learns_frequencies(config: ClassificationConfig) -> bool:
-    return config.model.embedding == "complex-order" and not config.model.freeze_frequency
+    return (
+        config.model.embedding.kind == "complex-order"
+        and not config.model.embedding.freeze_frequency
+    )
 
 
 def _has_vectors(config: ClassificationConfig) -> bool:
@@ -47,7 +51,8 @@ def _has_vectors(config: ClassificationConfig) -> bool:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a pool: where it is in the config, its values, and who uses it."""
+    """A hyperparameter of a search space: its part of the config, its values, and which configs
+    use it."""
 
     part: Literal["text", "model", "training"]
     name: str
@@ -56,7 +61,7 @@ class Setting:
 
 
 SPACES: dict[SpaceName, tuple[Setting, ...]] = {
-    # The paper's L2 is a term of the loss; weight_decay pulls beside it, as AdamW does.
+    # The paper's L2 is a term of the loss; weight_decay is decoupled from it, as in AdamW.
     "paper": (
         Setting("training", "batch_size", (32, 64, 128)),
         Setting("training", "learning_rate", (1e-3, 1e-4, 1e-5)),
@@ -86,19 +91,19 @@ SPACES: dict[SpaceName, tuple[Setting, ...]] = {
         Setting("text", "vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
     ),
 }
-"""`paper` and `narrow` are the same for every embedding; `wide` also has what only some know."""
+"""`paper` and `narrow` are the same for every embedding; `wide` has some that only a few use."""
 
 
-def varied(pool: SpaceName, config: ClassificationConfig) -> tuple[Setting, ...]:
-    """The settings of a pool that a config's encoder, embedding and vectors use."""
-    return tuple(setting for setting in SPACES[pool] if setting.is_used(config))
+def varied(space: SpaceName, config: ClassificationConfig) -> tuple[Setting, ...]:
+    """The settings of a search space that a config's encoder, embedding and vectors use."""
+    return tuple(setting for setting in SPACES[space] if setting.is_used(config))
 
 
 def given(settings: Sequence[Setting], config: ClassificationConfig) -> dict[str, Any] | None:
-    """The values that a config itself has, `None` if the pool lacks one of them."""
-    values = {}
+    """The values that a config has, `None` if one of them is not in the search space."""
+    values, known = {}, flatten(config)
     for setting in settings:
-        value = getattr(getattr(config, setting.part), setting.name)
+        value = known[setting.name]
         if isinstance(setting.values, Range):
             is_there = setting.values.low <= value <= setting.values.high
         else:
@@ -110,7 +115,7 @@ def given(settings: Sequence[Setting], config: ClassificationConfig) -> dict[str
 
 
 def n_combinations(settings: Sequence[Setting]) -> int | None:
-    """How many different trials there are, `None` for without end."""
+    """The number of different trials, `None` if there are infinitely many."""
     choices = [s.values for s in settings if isinstance(s.values, tuple)]
     return prod(map(len, choices)) if len(choices) == len(settings) else None
 
@@ -118,8 +123,5 @@ def n_combinations(settings: Sequence[Setting]) -> int | None:
 def with_values(
     config: ClassificationConfig, settings: Sequence[Setting], values: Mapping[str, Any]
 ) -> ClassificationConfig:
-    """The config with the values that a trial drew."""
-    for setting in settings:
-        part = replace(getattr(config, setting.part), **{setting.name: values[setting.name]})
-        config = replace(config, **{setting.part: part})
-    return config
+    """The config with the values of a trial."""
+    return with_settings(config, **{s.name: values[s.name] for s in settings})

@@ -1,9 +1,9 @@
-"""An optuna study that several processes, also of several commands, work on at once.
+"""An optuna study that several processes, also of several commands, run trials of at once.
 
-A search of n trials has the slots 0 … n − 1. A worker claims the lowest slot that no finished trial
-and no living worker holds, so that all of them together make n trials, and what a killed one held
-is done again. What is drawn for a slot depends on the seed, the slot and the trials that are known;
-slot 0 may be given.
+A study of n trials has the slots 0 … n − 1. A worker claims the lowest slot that no finished trial
+and no running worker holds, so that all workers together run n trials, and the trial of a killed
+worker is run again. The values drawn for a slot depend on the seed, the slot and the trials so far;
+those of slot 0 may be given.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from filelock import FileLock, Timeout
 from wordwave.errors import WordwaveError
 from wordwave.files import locked, naming
 from wordwave.grid import Share, fits
+from wordwave.migrate import upgrade_flat
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 JOURNAL = "study.journal"
 FIRST_EVALUATED = 33
-"""Percent of a training after which a hopeless trial may be stopped: good ones may be slow too."""
+"""Percent of a training after which a trial may be pruned: good ones may start slowly."""
 _NAME = "search"
 
 
@@ -40,11 +41,11 @@ class SharedStudy:
     """The trials of a search folder.
 
     Args:
-        folder: holds `study.journal`; made if it is not there.
-        settings: what all trials have in common; a study begun with others is refused.
-        drawn: the names of what each trial draws; any by default.
-        defaults: of settings that a study may not know, as it is older than they are.
-        seed: the same draws for the same seed.
+        folder: of `study.journal`; created if it does not exist.
+        settings: those that all trials share; a study that was begun with others is refused.
+        drawn: the names of the settings that each trial draws; any by default.
+        defaults: of settings that are missing in a study because it is older than they are.
+        seed: of the draws.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class SharedStudy:
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.seed = folder, seed
-        # Locks of the system end with their process, so that a kill leaves none behind.
+        # Locks of the operating system end with their process, so a kill leaves none behind.
         self._claiming = FileLock(folder / ".claim.lock")
-        writing: Any = FileLock(folder / ".journal.lock")  # acquires and releases, as optuna wants
+        writing: Any = FileLock(folder / ".journal.lock")  # has acquire and release, for optuna
         path = folder / JOURNAL
         for sign in folder.glob(".worker-*.lock"):
             _is_alive(sign)
@@ -89,6 +90,7 @@ class SharedStudy:
             there: dict[str, Any] | None = self.study.user_attrs.get("settings")
             if not fits(there, dict | None):
                 raise TypeError("settings")
+            there = None if there is None else upgrade_flat(there)
             if there is not None and there != settings and not self._held():
                 optuna.delete_study(study_name=_NAME, storage=storage)  # nothing would be lost
                 self.study, there = begin(), None
@@ -98,12 +100,14 @@ class SharedStudy:
             _check_same(folder, {**(defaults or {}), **there}, settings)
 
     def finished(self) -> list[FrozenTrial]:
-        """The trials that came to an end or were stopped as hopeless, by slot."""
+        """The trials that are complete or were pruned, by slot."""
+        return sorted(self._trials("COMPLETE", "PRUNED"), key=lambda t: t.user_attrs["slot"])
+
+    def _trials(self, *states: str) -> list[FrozenTrial]:
         from optuna.trial import TrialState
 
-        states = (TrialState.COMPLETE, TrialState.PRUNED)
-        trials = self.study.get_trials(deepcopy=False, states=states)
-        return sorted(trials, key=lambda trial: trial.user_attrs["slot"])
+        wanted = [TrialState[name] for name in states]
+        return self.study.get_trials(deepcopy=False, states=wanted)
 
     def _check_trials(self, drawn: Collection[str] | None) -> None:
         for trial in self.finished():
@@ -121,7 +125,7 @@ class SharedStudy:
                 raise WordwaveError(f"trial {trial.number} draws {', '.join(trial.params)}")
 
     def ranked(self) -> list[FrozenTrial]:
-        """The trials that came to an end, the best one first."""
+        """The complete trials, best first."""
         ended = [trial for trial in self.finished() if trial.state.name == "COMPLETE"]
         return sorted(ended, key=lambda trial: -(trial.value or 0.0))
 
@@ -133,8 +137,8 @@ class SharedStudy:
         Args:
             space: optuna's distribution of each setting.
             n: number of slots.
-            worker: what `alive` gave.
-            first: the values of slot 0, drawn as others are if `None`.
+            worker: the name that `alive` returned.
+            first: the values of slot 0, which are drawn if `None`.
         """
         import optuna
         from numpy.random import SeedSequence
@@ -145,9 +149,10 @@ class SharedStudy:
             if slot is None:
                 return None
             seed = int(SeedSequence((self.seed, slot)).generate_state(1)[0])
-            # The constant liar keeps workers from all trying the same promising spot at once.
+            # The constant liar keeps workers from trying the same promising values at once.
             self.study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-            if slot == 0 and first is not None and not self._waiting():
+            # A trial waits if its worker was killed after it had enqueued it.
+            if slot == 0 and first is not None and not self._trials("WAITING"):
                 self.study.enqueue_trial(first)
             trial = self._ask(space, random.Random(seed))
             trial.set_user_attr("worker", worker)
@@ -155,12 +160,11 @@ class SharedStudy:
             return trial
 
     def _ask(self, space: dict[str, Any], rng: random.Random) -> Trial:
-        """A trial that differs from all others as long as there are any such."""
+        """A trial whose values differ from those of all others, as long as there are any."""
         from optuna.trial import TrialState
 
         trial: Trial = self.study.ask(space)
-        states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
-        others = self.study.get_trials(deepcopy=False, states=states)
+        others = self._trials("COMPLETE", "PRUNED", "RUNNING")
         tried = [t.params for t in others if t.number != trial.number]
         if trial.params not in tried or not all(hasattr(d, "choices") for d in space.values()):
             return trial
@@ -174,45 +178,35 @@ class SharedStudy:
         again: Trial = self.study.ask(space)
         return again
 
-    def _waiting(self) -> bool:
-        """Whether a trial was given and its worker killed before it took it up."""
-        from optuna.trial import TrialState
-
-        return bool(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
-
     def abandoned(self) -> list[int]:
-        """The slots of trials whose workers were killed and that nobody has taken up."""
-        from optuna.trial import TrialState
+        """The slots of trials whose workers were killed and that no other worker has claimed."""
+        slots = (trial.user_attrs.get("slot") for trial in self._dead())
+        return sorted(slot for slot in slots if slot is not None)
 
-        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        workers = [_sign(self.folder, trial.user_attrs.get("worker", "")) for trial in running]
-        return sorted(
-            trial.user_attrs["slot"]
-            for trial, sign in zip(running, workers, strict=True)
-            if "slot" in trial.user_attrs and not _is_alive(sign)
-        )
+    def _dead(self) -> list[FrozenTrial]:
+        """The trials whose workers were killed."""
+        running = self._trials("RUNNING")
+        return [t for t in running if not _is_alive(_sign(self.folder, t.user_attrs.get("worker")))]
 
     def _held(self) -> set[int]:
-        """The slots of finished trials and living workers; the trials of dead ones are given up."""
+        """The slots of finished trials and running workers; trials of killed workers fail."""
         from optuna.trial import TrialState
 
-        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if not _is_alive(_sign(self.folder, trial.user_attrs.get("worker", ""))):
-                self.study.tell(trial.number, state=TrialState.FAIL)
-        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return {trial.user_attrs["slot"] for trial in (*running, *self.finished())}
+        for trial in self._dead():
+            self.study.tell(trial.number, state=TrialState.FAIL)
+        return {t.user_attrs["slot"] for t in self._trials("RUNNING", "COMPLETE", "PRUNED")}
 
 
 @contextmanager
 def alive(folder: Path) -> Iterator[str]:
-    """The name of a new worker, known to be alive until this ends, be it by a kill."""
+    """The name of a new worker, which counts as alive until the block or its process ends."""
     name = uuid4().hex
     with locked(_sign(folder, name)):
         yield name
 
 
 def _is_alive(sign: Path) -> bool:
-    """Whether the worker of this lock file is; that of a dead one is removed."""
+    """Whether the worker of a lock file is alive; the file of a dead one is removed."""
     if not sign.exists():
         return False
     try:
@@ -222,15 +216,15 @@ def _is_alive(sign: Path) -> bool:
         return True
 
 
-def _sign(folder: Path, worker: str) -> Path:
+def _sign(folder: Path, worker: object) -> Path:
     return folder / f".worker-{re.sub(r'[^0-9a-f]', '', str(worker))}.lock"
 
 
 def _journal(path: Path, lock: Any) -> Any:
-    """optuna's journal, which a full disk leaves as it was and which names itself then."""
+    """optuna's journal, which a full disk leaves unchanged, with an error that names the file."""
     from optuna.storages.journal import JournalFileBackend
 
-    class MetricsLog(JournalFileBackend):
+    class Journal(JournalFileBackend):
         def append_logs(self, logs: list[dict[str, Any]]) -> None:
             with naming(path), lock:
                 before = path.stat().st_size
@@ -240,12 +234,12 @@ def _journal(path: Path, lock: Any) -> Any:
                     os.truncate(path, before)
                     raise
 
-    return MetricsLog(str(path), lock_obj=lock)
+    return Journal(str(path), lock_obj=lock)
 
 
 @contextmanager
 def _readable(journal: Path) -> Iterator[None]:
-    """Refuse a journal that optuna cannot make sense of, however it tells so."""
+    """Refuse a journal that optuna cannot parse, whatever it raises."""
     try:
         yield
     except OSError:

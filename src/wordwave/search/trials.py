@@ -1,23 +1,21 @@
-"""Search for good settings: each trial draws some from a pool, trains, and is judged on dev.
+"""Hyperparameter search: each trial draws settings from a search space and trains a classifier.
 
-The first trial has the settings that were given, if the pool holds them, so that what a search
-chooses is never worse by dev than what it began with.
-
-The test part has no part in it: a search refuses to be given one.
+Trials are ranked by their accuracy on the validation set. The first one has the settings that were
+given, if the search space contains them, so that the result of a search scores at least as high on
+the validation set as its starting point. A search is never given test examples.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordwave.config_io import dump_yaml, to_dict
+from wordwave.config_io import dump_yaml, flatten, to_dict
 from wordwave.data.splits import Splits
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
@@ -31,116 +29,109 @@ from wordwave.search.space import (
     with_values,
 )
 from wordwave.search.study import SharedStudy, alive
+from wordwave.tables import Content, ResultTable, rows_to_csv
 from wordwave.tasks.config import ClassificationConfig
-from wordwave.workers import Failure, Workers
+from wordwave.workers import Failure, ProcessWorkers
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
-    from rich.table import Table
 
 
 _PAUSE = 0.2
-"""Seconds between two looks at what others do."""
+"""Seconds between two looks at the study."""
 
 
 @dataclass(frozen=True)
-class Search:
-    """What is searched for, by what, and where it is kept.
+class SearchPlan:
+    """What to search for, and where to keep the trials.
 
     Args:
-        config: all settings; of those that the pool varies, where the search begins.
-        pool: what is varied.
-        parts: examples to learn from and to judge by, none to test on.
-        folder: holds the study.
-        n_trials: how many trials the study shall have, whoever makes them.
+        config: all settings; the search starts from those that the search space varies.
+        space: the name of the search space.
+        parts: training and validation examples.
+        folder: of the study.
+        n_trials: number of trials of the study, whichever process runs them.
     """
 
     config: ClassificationConfig
-    pool: SpaceName
+    space: SpaceName
     parts: Splits
     folder: Path
     n_trials: int = 20
 
     def __post_init__(self) -> None:
         if self.parts.test is not None or self.parts.dev is None:
-            raise WordwaveError("parts must have examples to judge by (dev) and none to test on")
+            raise WordwaveError("parts must have validation examples (dev) and none to test on")
         if self.n_trials < 1:
             raise WordwaveError(f"trials must be at least 1, got {self.n_trials}")
 
     @property
     def varied(self) -> tuple[Setting, ...]:
         """The settings that trials draw."""
-        return varied(self.pool, self.config)
+        return varied(self.space, self.config)
 
     @property
     def total(self) -> int:
-        """How many trials there will be: no combination of settings is tried twice."""
+        """The number of trials: no combination of settings is tried twice."""
         return min(self.n_trials, n_combinations(self.varied) or self.n_trials)
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """What all trials have in common."""
+        """The settings that all trials share."""
         drawn = {setting.name for setting in self.varied}
-        common = {k: v for k, v in _flat(self.config).items() if k not in drawn}
-        return {"pool": self.pool, **common, "examples": self.parts.fingerprint()}
+        common = {k: v for k, v in flatten(self.config).items() if k not in drawn}
+        return {"space": self.space, **common, "examples": self.parts.fingerprint()}
 
     def config_of(self, trial: Trial | FrozenTrial) -> ClassificationConfig:
         """The complete config of a trial."""
         return with_values(self.config, self.varied, trial.params)
 
     def open(self) -> SharedStudy:
-        """The study, new or as it was left."""
+        """The study, which is created if it does not exist."""
         return SharedStudy(
             self.folder,
             self.fixed,
             drawn=[setting.name for setting in self.varied],
-            defaults=_flat(ClassificationConfig()),
+            defaults=flatten(ClassificationConfig()),
             seed=self.config.training.seed,
         )
 
 
-def _flat(config: ClassificationConfig) -> dict[str, Any]:
-    """All settings by name, whatever part they are of."""
-    return {k: v for part in to_dict(config).values() for k, v in part.items()}
-
-
 def dev_accuracy(config: ClassificationConfig, parts: Splits, trial: Trial) -> float:
-    """Train, telling the trial of each epoch; the best accuracy on dev."""
+    """Train, reporting each epoch to the trial; the best accuracy on the validation set."""
     from optuna import TrialPruned
 
-    from wordwave.tasks.classification import prepare
-    from wordwave.training.loop import Training
-    from wordwave.training.task import Epoch
+    from wordwave.tasks.classification import ClassificationJob
+    from wordwave.training.loop import Epoch
 
-    prepared = prepare(config, parts)
-    training = Training(prepared.classifier.model, prepared.task, config.training)
+    training = ClassificationJob(config).prepare(parts).training()
     try:
         for report in training.run():
             if isinstance(report, Epoch):
-                done = ceil(100 * report.step / training.n_steps)  # alike for all batch sizes
+                done = ceil(100 * report.step / training.n_steps)  # comparable over batch sizes
                 trial.report(report.scores["accuracy"], done)
                 if trial.should_prune():
                     raise TrialPruned("below the median of the other trials")
-    except ValueError as diverged:  # such settings are hopeless, the search is not
+    except ValueError as diverged:  # this trial failed, the search did not
         raise TrialPruned(str(diverged)) from diverged
     return training.progress.best_score
 
 
-def work(search: Search) -> None:
-    """Make trials until the study has all of them."""
+def run_trials(plan: SearchPlan) -> None:
+    """Run trials until the study has all of them."""
     from optuna import TrialPruned
     from optuna.trial import TrialState
 
-    shared, space = search.open(), space_of(search.varied)
-    first = given(search.varied, search.config)
-    with alive(search.folder) as worker:
-        while len(shared.finished()) < search.total:
-            trial = shared.claim(space, search.total, worker, first)
-            if trial is None:  # others are at the last ones; should they die, these are free again
+    shared, distributions = plan.open(), distributions_of(plan.varied)
+    first = given(plan.varied, plan.config)
+    with alive(plan.folder) as worker:
+        while len(shared.finished()) < plan.total:
+            trial = shared.claim(distributions, plan.total, worker, first)
+            if trial is None:  # others run the last ones; if they die, these are free again
                 time.sleep(_PAUSE)
                 continue
             try:
-                accuracy = dev_accuracy(search.config_of(trial), search.parts, trial)
+                accuracy = dev_accuracy(plan.config_of(trial), plan.parts, trial)
             except TrialPruned as reason:
                 trial.set_user_attr("stopped", str(reason))
                 shared.study.tell(trial, state=TrialState.PRUNED)
@@ -148,40 +139,35 @@ def work(search: Search) -> None:
                 shared.study.tell(trial, accuracy)
 
 
-def run_workers(search: Search, n: int) -> Iterator[None]:
-    """Let n processes work, one thread each, and yield now and then until all is done.
+def run_workers(plan: SearchPlan, n: int) -> Iterator[None]:
+    """Run trials in n processes of one thread each, and yield now and then until all are done.
 
-    Whatever ends this loop early ends the workers; they lose the trials in flight, nothing else.
-    A worker that is killed is replaced once, and others take up its trial.
+    Whatever ends this loop early ends the workers; they lose the running trials, nothing else. A
+    worker that is killed is replaced once, and its trial is run again.
     """
-    with Workers(_Work(search), n) as workers:
+    with ProcessWorkers(partial(_run_worker, plan), n) as workers:
         for worker in range(n):
             workers.submit(worker)
         while workers.n_running:
             yield
-            for _, found in workers.wait(_PAUSE):
-                if isinstance(found, Failure) and not found.is_lost:
-                    raise WordwaveError(found.why)
+            for _, result in workers.wait(_PAUSE):
+                if isinstance(result, Failure) and not result.worker_died:
+                    raise WordwaveError(result.reason)
         yield
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What a worker is given."""
+def _run_worker(plan: SearchPlan, worker: int) -> None:
+    import accelerate  # noqa: F401 - takes seconds that should not count as those of a trial
+    import torch
 
-    search: Search
+    import wordwave.tasks.classification  # noqa: F401
 
-    def __call__(self, worker: int) -> None:
-        import accelerate  # noqa: F401 - takes seconds that no trial should count
-        import torch
-
-        import wordwave.tasks.classification  # noqa: F401
-
-        torch.set_num_threads(1)
-        work(self.search)
+    torch.set_num_threads(1)
+    run_trials(plan)
 
 
-def space_of(settings: tuple[Setting, ...]) -> dict[str, Any]:
+def distributions_of(settings: tuple[Setting, ...]) -> dict[str, Any]:
+    """The search space in the terms of optuna."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     return {
@@ -192,20 +178,21 @@ def space_of(settings: tuple[Setting, ...]) -> dict[str, Any]:
     }
 
 
-def best_table(trials: list[FrozenTrial]) -> Table:
+def best_table(trials: list[FrozenTrial]) -> ResultTable:
     """The best trials and their settings."""
-    from rich.table import Table
-
-    table = Table("trial", "dev accuracy", "epochs", "settings", title="Best trials")
+    rows: list[list[Content]] = []
     for trial in trials:
         settings = ", ".join(f"{name} {_short(value)}" for name, value in trial.params.items())
         epochs = len(trial.intermediate_values)
-        table.add_row(str(_number(trial)), f"{trial.value:.4f}", str(epochs), settings)
-    return table
+        rows.append([str(_number(trial)), trial.value, epochs, settings])
+    columns = ["trial", "dev accuracy", "epochs", "settings"]
+    texts = frozenset({"settings"})
+    return ResultTable("best", "Best trials", columns, rows, texts=texts, digits=4)
 
 
 def importances(shared: SharedStudy) -> str:
-    """How much of the differences between trials each setting explains; "" for too few trials."""
+    """The share of the differences between trials that each setting explains; "" if there are too
+    few trials."""
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     values = {trial.value for trial in shared.ranked()}
@@ -215,36 +202,28 @@ def importances(shared: SharedStudy) -> str:
     return ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
 
 
-def write_files(plan: Search, shared: SharedStudy) -> list[Path]:
-    """best.yaml, which `wordwave train classify --config` takes, and trials.csv."""
+def write_files(plan: SearchPlan, shared: SharedStudy) -> list[Path]:
+    """best.yaml, for `wordwave train classify --config`, and trials.csv."""
     ranked, paths = shared.ranked(), [plan.folder / name for name in ("best.yaml", "trials.csv")]
     if not ranked:
         return []
     best = ranked[0]
-    about = f"# Trial {_number(best)} of pool {plan.pool}: dev accuracy {best.value:.4f}\n"
+    about = f"# Trial {_number(best)}, search space {plan.space}: dev accuracy {best.value:.4f}\n"
     write_text(paths[0], about + dump_yaml(to_dict(plan.config_of(best))))
-    write_text(paths[1], trials_csv(shared.finished()))
+    write_text(paths[1], rows_to_csv([_row(trial) for trial in shared.finished()]))
     return paths
 
 
-def trials_csv(trials: list[FrozenTrial]) -> str:
-    """A line for each trial; `stopped` says why one did not come to its end."""
-    text = io.StringIO()
-    rows: list[dict[str, Any]] = [
-        {
-            "trial": _number(trial),
-            "dev_accuracy": max(trial.intermediate_values.values(), default=None),
-            "percent_trained": max(trial.intermediate_values, default=0),
-            "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
-            "stopped": trial.user_attrs.get("stopped", ""),
-            **trial.params,
-        }
-        for trial in trials
-    ]
-    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def _row(trial: FrozenTrial) -> dict[str, Any]:
+    """A trial in trials.csv; `stopped` is the reason if it did not finish."""
+    return {
+        "trial": _number(trial),
+        "dev_accuracy": max(trial.intermediate_values.values(), default=None),
+        "percent_trained": max(trial.intermediate_values, default=0),
+        "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
+        "stopped": trial.user_attrs.get("stopped", ""),
+        **trial.params,
+    }
 
 
 def _number(trial: FrozenTrial) -> int:

@@ -1,4 +1,4 @@
-"""How good translations are, by sacrebleu."""
+"""Translation quality by sacrebleu: BLEU and chrF with confidence intervals."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from wordwave.errors import WordwaveError
-from wordwave.text.tokenizers import MosesText
+from wordwave.text.tokenizers import MosesText, import_extra
 
-BOOTSTRAPS = 1000
+N_BOOTSTRAP = 1000
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure with its 95% bootstrap interval and what makes it comparable."""
+class Score:
+    """A score with its 95% bootstrap interval and sacrebleu's signature."""
 
     value: float
     interval: tuple[float, float]
@@ -23,97 +23,92 @@ class Figure:
 
 @dataclass(frozen=True)
 class TranslationScores:
-    """Figures of merit of translations."""
+    """The scores of translations against their references."""
 
     n: int
-    bleu: Figure
-    """Of texts as people write them, upper and lower case apart."""
-    tokenised_bleu: Figure
-    """Of lower-case words and marks as Moses sets them apart: what most papers on Multi30k have."""
-    chrf: Figure
+    bleu: Score
+    """Of detokenised text, case-sensitive."""
+    tokenised_bleu: Score
+    """Of lower-cased Moses tokens, as in most papers on Multi30k."""
+    chrf: Score
 
     def plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = asdict(self)
-        return plain
+        return asdict(self)
 
 
 def score_translations(
-    said: Sequence[str],
+    translations: Sequence[str],
     references: Sequence[str],
     *,
     language: str,
     tokenised: Sequence[str] | None = None,
-    n_bootstrap: int = BOOTSTRAPS,
+    n_bootstrap: int = N_BOOTSTRAP,
 ) -> TranslationScores:
-    """Compare translations with references.
+    """Score translations against one reference each.
 
     Args:
-        said: translations as people write them.
-        references: one for each.
+        translations: detokenised text.
+        references: one for each translation.
         language: of both, for Moses.
-        tokenised: the same translations as words between spaces, if the model said so.
+        tokenised: the same translations as tokens separated by spaces; by default by Moses.
     """
-    metrics = _sacrebleu()
-    _check(said, references)
-    moses = MosesText(language)
-    words = tokenised or [moses.tokenised(text) for text in said]
-    wanted = [moses.tokenised(text) for text in references]
+    _check(translations, references)
+    metrics, moses = import_extra("sacrebleu.metrics", "BLEU"), MosesText(language)
+    tokens = tokenised or [moses.tokenised(text) for text in translations]
+    reference_tokens = [moses.tokenised(text) for text in references]
     return TranslationScores(
-        n=len(said),
-        bleu=_figure(metrics.BLEU(), said, references, n_bootstrap),
-        tokenised_bleu=_figure(
-            metrics.BLEU(tokenize="none", lowercase=True, force=True), words, wanted, n_bootstrap
-        ),
-        chrf=_figure(metrics.CHRF(), said, references, n_bootstrap),
+        n=len(translations),
+        bleu=_score(metrics.BLEU(), translations, references, n_bootstrap),
+        tokenised_bleu=_score(_tokenised_metric(), tokens, reference_tokens, n_bootstrap),
+        chrf=_score(metrics.CHRF(), translations, references, n_bootstrap),
     )
 
 
-def tokenised_bleu(said: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU of words between spaces, letters all taken as small ones."""
-    _check(said, references)
-    metric = _sacrebleu().BLEU(tokenize="none", lowercase=True, force=True)
-    return float(metric.corpus_score(list(said), [list(references)]).score)
+def tokenised_bleu(translations: Sequence[str], references: Sequence[str]) -> float:
+    """Case-insensitive BLEU of tokens separated by spaces."""
+    _check(translations, references)
+    score = _tokenised_metric().corpus_score(list(translations), [list(references)])
+    return float(score.score)
 
 
-def bleu_counts(said: Sequence[str], references: Sequence[str]) -> list[list[int]]:
-    """What each sentence brings to `tokenised_bleu`: lengths of both, then right and all n-grams.
+def bleu_counts(translations: Sequence[str], references: Sequence[str]) -> list[list[int]]:
+    """The statistics of each sentence that `tokenised_bleu` is computed from: the lengths of both,
+    then the matching and the total n-grams.
 
     Shape: (N, 10)
     """
-    _check(said, references)
-    metric = _sacrebleu().BLEU(tokenize="none", lowercase=True, force=True)
-    counts: list[list[int]] = metric._extract_corpus_statistics(list(said), [list(references)])
+    _check(translations, references)
+    texts = list(translations), [list(references)]
+    counts: list[list[int]] = _tokenised_metric()._extract_corpus_statistics(*texts)
     return [list(map(int, sentence)) for sentence in counts]
 
 
-def _check(said: Sequence[str], references: Sequence[str]) -> None:
-    if not said:
+def _check(translations: Sequence[str], references: Sequence[str]) -> None:
+    if not translations:
         raise WordwaveError("there must be at least one translation to score, got none")
-    if len(said) != len(references):
+    if len(translations) != len(references):
         raise WordwaveError(
-            f"every translation must have a reference, got {len(said)} and {len(references)}"
+            "every translation must have a reference, "
+            f"got {len(translations)} and {len(references)}"
         )
 
 
-def _figure(metric: Any, said: Sequence[str], wanted: Sequence[str], n_bootstrap: int) -> Figure:
+def _score(
+    metric: Any, translations: Sequence[str], references: Sequence[str], n_bootstrap: int
+) -> Score:
     from sacrebleu.significance import _bootstrap_resample
 
-    texts = list(said), [list(wanted)]
-    score = float(metric.corpus_score(*texts).score)
-    # By sacrebleu's own draws, but not its means of them: those fail where some draws score 0.
+    texts = list(translations), [list(references)]
+    value = float(metric.corpus_score(*texts).score)
+    # sacrebleu's own resampling without its summary, which fails where some samples score 0.
     statistics = metric._extract_corpus_statistics(*texts)
     metric.n_bootstrap = n_bootstrap
-    metric.seed, drawn = _bootstrap_resample(statistics, metric, n_bootstrap)
-    values = sorted(float(one.score) for one in drawn)
+    metric.seed, samples = _bootstrap_resample(statistics, metric, n_bootstrap)
+    values = sorted(float(sample.score) for sample in samples)
     tail = n_bootstrap // 40
-    return Figure(score, (values[tail], values[-1 - tail]), metric.get_signature().format())
+    return Score(value, (values[tail], values[-1 - tail]), metric.get_signature().format())
 
 
-def _sacrebleu() -> Any:
-    try:
-        from sacrebleu import metrics
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "BLEU needs an extra: pip install 'wordwave[cli]'", name="sacrebleu"
-        ) from None
-    return metrics
+def _tokenised_metric() -> Any:
+    metrics = import_extra("sacrebleu.metrics", "BLEU")
+    return metrics.BLEU(tokenize="none", lowercase=True, force=True)

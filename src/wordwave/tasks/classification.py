@@ -1,156 +1,204 @@
-"""How good predictions are."""
+"""Text classification: the training task, its scores, and the job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from reprlib import repr as clipped
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any, TypedDict
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from wordwave.data.registry import CATALOGUE, data_home
+from wordwave.data.registry import data_home, names
 from wordwave.data.splits import Splits, cut_dev, load_from_hub, load_splits
 from wordwave.data.tables import Examples, read_examples
-from wordwave.embedding.pretrained import Vectors, read_vectors
+from wordwave.embedding.pretrained import read_vectors
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
-from wordwave.models.classifier import Classifier, count_parameters
+from wordwave.models.classifier import Classifier
+from wordwave.models.utils import eval_mode
 from wordwave.tasks.classifier import (
-    ClassificationTask,
-    LabelledSentences,
+    BATCH_WORDS,
     TextClassifier,
+    batched_logits,
     classes_of,
 )
-from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
-from wordwave.tasks.run import Prepared, check_same
+from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, DataConfig
+from wordwave.tasks.run import Evaluation, Job
+from wordwave.text.batching import Sentences, bucketed, by_length
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
-from wordwave.text.vocabulary import Vocabulary
-from wordwave.training.loop import Training
-from wordwave.training.positions import check_reach
+from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
+from wordwave.training.loop import Positions, Training
+from wordwave.training.positions import check_random_positions
+
+NO_TARGET = -100
+"""The target of words without a label, as in torch's cross-entropy."""
+FROM_HUB = "hf:"
+ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
+"""What may follow the name of pretrained vectors in the data home."""
+
+
+@dataclass(frozen=True)
+class LabelledSentences:
+    """Encoded sentences and their labels.
+
+    Shape: targets (N,), or (N, L) with -100 for words without a label
+    """
+
+    sentences: Sentences
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class ClassificationTask:
+    """Predict the class of a sentence, or one for each of its words.
+
+    Args:
+        train: the training set.
+        dev: the validation set, or `None`.
+        group: consecutive rows that stay in one batch, 2 for minimal pairs.
+        word_dropout: fraction of training words that are replaced by the unknown word.
+    """
+
+    train: LabelledSentences
+    dev: LabelledSentences | None = None
+    group: int = 1
+    word_dropout: float = 0.0
+
+    def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
+        return bucketed(self.train.sentences.lengths, size, generator=generator, group=self.group)
+
+    def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
+        device = next(model.parameters()).device
+        ids = self.train.sentences.padded(rows).to(device)
+        targets = _truncated(self.train.targets[rows], ids).to(device)
+        mask = ids != PADDING_ID
+        drawn = positions(mask)
+        if self.word_dropout:
+            dropped = mask & (torch.rand(ids.shape, device=device) < self.word_dropout)
+            ids = ids.masked_fill(dropped, UNKNOWN_ID)
+        logits = model(ids, drawn)
+        total = F.cross_entropy(
+            logits.float().flatten(0, -2),
+            targets.flatten(),
+            ignore_index=NO_TARGET,
+            reduction="sum",
+        )
+        return total, int((targets != NO_TARGET).sum()), int(mask.sum())
+
+    def score(self, model: nn.Module) -> dict[str, float]:
+        if self.dev is None:
+            return {}
+        if self.dev.targets.dim() > 1:
+            return {"accuracy": accuracy(model, self.dev)}
+        n_correct, loss = 0, 0.0
+        for rows, logits in batched_logits(model, self.dev.sentences):
+            targets = self.dev.targets[rows]
+            n_correct += int((logits.argmax(-1) == targets).sum())
+            loss += float(F.cross_entropy(logits.double(), targets, reduction="sum"))
+        n = len(self.dev.sentences)
+        return {"accuracy": n_correct / n, "likelihood": -loss / n}
+
+
+def accuracy(model: nn.Module, data: LabelledSentences) -> float:
+    """Fraction of correct predictions; a sequence is correct if all of its words are."""
+    if data.targets.dim() == 1:
+        return float((classes_of(model, data.sentences) == data.targets).double().mean())
+    n_correct = 0
+    with eval_mode(model) as device:
+        for rows in by_length(data.sentences.lengths, BATCH_WORDS):
+            ids = data.sentences.padded(rows).to(device)
+            targets = _truncated(data.targets[rows], ids).to(device)
+            hits = (model(ids).argmax(-1) == targets) | (targets == NO_TARGET)
+            n_correct += int(hits.all(1).sum())
+    return n_correct / len(data.sentences)
+
+
+def _truncated(targets: Tensor, ids: Tensor) -> Tensor:
+    return targets if targets.dim() == 1 else targets[:, : ids.shape[1]]
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Of one class."""
+    """The scores of one class."""
 
     n: int
-    """Examples of it."""
+    """Number of examples."""
     precision: float
-    """Of those predicted to be of it, the share that is."""
     recall: float
-    """Of those of it, the share predicted to be."""
     f1: float
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Figures of merit of predictions."""
+class ClassificationScores:
+    """The scores of predictions."""
 
     n: int
     accuracy: float
     interval: tuple[float, float]
-    """95% confidence interval of the accuracy (Wilson's)."""
+    """95% confidence interval of the accuracy (Wilson)."""
     macro_f1: float
     labels: list[str]
     classes: list[ClassScores]
     """One for each label."""
     confusion: list[list[int]]
-    """Row: the true class; column: the predicted one."""
+    """Rows: true classes; columns: predicted classes."""
 
     def plain(self) -> dict[str, Any]:
         return asdict(self) | {"interval": list(self.interval)}
 
 
-def score(wanted: Tensor, said: Tensor, labels: list[str]) -> Scores:
-    """Compare predicted classes with the true ones. Shape: wanted (N,), said (N,)"""
+def score(targets: Tensor, predicted: Tensor, labels: list[str]) -> ClassificationScores:
+    """Compare predicted with true classes. Shape: targets (N,), predicted (N,)"""
     from scipy.stats import binomtest
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-    if len(wanted) == 0:
+    if len(targets) == 0:
         raise WordwaveError("there must be at least one example to score, got none")
     check_memory(
         confusion_bytes(len(labels)),
         f"scoring {len(labels):,} classes",
-        "the table of who is taken for whom has a cell for each pair; merge classes",
+        "the confusion matrix has a cell for each pair of classes; merge classes",
     )
-    right = int((wanted == said).sum())
-    interval = binomtest(right, len(wanted)).proportion_ci(method="wilson")
+    n_correct = int((targets == predicted).sum())
+    interval = binomtest(n_correct, len(targets)).proportion_ci(method="wilson")
     numbers = list(range(len(labels)))
     *figures, counts = precision_recall_fscore_support(
-        wanted, said, labels=numbers, zero_division=0
+        targets, predicted, labels=numbers, zero_division=0
     )
     classes = [
         ClassScores(int(n), *map(float, three)) for n, *three in zip(counts, *figures, strict=True)
     ]
-    return Scores(
-        n=len(wanted),
-        accuracy=right / len(wanted),
+    return ClassificationScores(
+        n=len(targets),
+        accuracy=n_correct / len(targets),
         interval=(float(interval.low), float(interval.high)),
         macro_f1=fmean(one.f1 for one in classes),
         labels=list(labels),
         classes=classes,
-        confusion=confusion_matrix(wanted, said, labels=numbers).tolist(),
+        confusion=confusion_matrix(targets, predicted, labels=numbers).tolist(),
     )
 
 
-FROM_HUB = "hf:"
+def evaluate(classifier: TextClassifier, data: LabelledSentences) -> ClassificationScores:
+    """The scores of a classifier on encoded examples."""
+    return score(data.targets, classes_of(classifier.model, data.sentences), classifier.labels)
 
 
-def load_examples(data: DataConfig) -> Splits:
-    """Training, dev and test examples; the last are `None` where none are named."""
-    if not data.data:
-        raise WordwaveError(
-            "there must be something to learn from: --data FILE.csv, or --data NAME "
-            "(wordwave data list)"
-        )
-    if data.data.startswith(FROM_HUB):
-        if data.dev or data.test or data.fold:
-            raise WordwaveError(f"--dev, --test and --fold do not go with {data.data!r}")
-        return load_from_hub(data.data.removeprefix(FROM_HUB), text=data.text, label=data.label)
-    if data.data in CATALOGUE:
-        if data.dev or data.test:
-            raise WordwaveError(
-                f"--dev and --test go with files of your own, not with {data.data!r}"
-            )
-        return load_splits(data.data, fold=data.fold)
-    if data.fold:
-        raise WordwaveError(f"--fold goes with data sets by name, not with {data.data!r}")
-    hint = suggestion(data.data, CATALOGUE)
-    if hint and not Path(data.data).exists():
-        raise WordwaveError(f"there is no data set or file {data.data!r}{hint}")
-
-    def read(file: str) -> Examples:
-        return read_examples(file, text=data.text, label=data.label)
-
-    train, test = read(data.data), read(data.test) if data.test else None
-    if data.dev:
-        return Splits(train, read(data.dev), test)
-    return Splits(*cut_dev(train), test)
-
-
-ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
-"""What may follow the name of vectors in the data home."""
-
-
-class TestScores(TypedDict):
-    """What is shown of `Scores`."""
-
+class _TestScores(TypedDict):
     n: int
     accuracy: float
     interval: tuple[float, float]
     macro_f1: float
 
 
-class Result(TypedDict):
-    """What is shown of result.json."""
-
-    test: TestScores | None
+class _Result(TypedDict):
+    test: _TestScores | None
     dev_accuracy: float
     best_epoch: int
     parameters: int
@@ -158,145 +206,195 @@ class Result(TypedDict):
     words_per_second: float | None
 
 
-@dataclass(frozen=True)
-class PreparedClassifier(Prepared):
-    """A classifier before its training."""
+class ClassificationJob(Job[ClassificationConfig, Splits]):
+    """Train or evaluate a text classifier."""
 
-    classifier: TextClassifier
+    model_class, result_schema, counts_epochs = TextClassifier, _Result, True
+    next_command = 'echo "a text" | wordwave predict {run}'
+    config: ClassificationConfig
+    text_model: TextClassifier
     task: ClassificationTask
     test: LabelledSentences | None
-    notes: list[str]
-    fingerprint: str
+
+    def load_data(self) -> Splits:
+        return load_examples(self.config.data)
+
+    def prepare(self, data: Splits) -> ClassificationJob:
+        config, settings = self.config, self.config.text
+        labels = sorted(set(data.train.labels))
+        if len(labels) < 2:
+            raise WordwaveError(
+                f"{data.train.name} must have two classes or more, got only {clipped(labels[0])}"
+            )
+        if config.training.amplitude_penalty and settings.freeze_vectors:
+            raise WordwaveError(
+                "amplitude_penalty changes the vectors that freeze_vectors keeps: choose one"
+            )
+        tokenizer: TextTokenizer
+        if settings.tokenizer == "bpe":
+            tokenizer = train_bpe(data.train.texts, settings.bpe_size)
+        else:
+            tokenizer = build_tokenizer(settings.tokenizer)
+        tokens = [tokenizer(text) for text in data.train.texts]
+        extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
+        vectors = None
+        if settings.vectors is not None:
+            seen = {word for sentence in tokens for word in sentence}
+            vectors = read_vectors(
+                find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
+            )
+            # Words of the training texts are chosen by their counts.
+            extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
+            config = replace(config, model=replace(config.model, dim=vectors.dim))
+        vocabulary = Vocabulary.build(
+            tokens,
+            min_count=settings.min_count,
+            max_size=settings.max_vocabulary,
+            extra_words=extra_words,
+        )
+        self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
+        check_training_fits(
+            lambda: Classifier(config.model, len(vocabulary), len(labels)),
+            f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
+            f"{config.model.dim:,} (--dim), a hidden layer of {config.model.hidden_dim:,} "
+            f"(--hidden-dim) and {len(labels):,} classes; a test set needs a confusion matrix of "
+            "all pairs of classes",
+            row_sparse=config.training.row_sparse,
+            besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(data.train)) * len(labels)
+            + (0 if data.test is None else confusion_bytes(len(labels))),
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.training.seed)
+            options: dict[str, Any] = {"sparse": config.training.row_sparse}
+            if vectors is not None:
+                aligned, found = vectors.aligned_to(vocabulary.words, scale=settings.vector_scale)
+                options |= {"vectors": aligned, "freeze_vectors": settings.freeze_vectors}
+                self.notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
+            model = Classifier(config.model, len(vocabulary), len(labels), **options)
+        encoder = TextEncoder(tokenizer, vocabulary, max_length=config.model.max_length)
+        self.text_model = TextClassifier(model, encoder, labels, config)
+        train, dev, self.test = (
+            None if part is None else self._encoded(part)
+            for part in (data.train, data.dev, data.test)
+        )
+        assert train is not None
+        check_random_positions(
+            config.training.random_positions,
+            int(train.sentences.lengths.max()),
+            "words of the longest text",
+            config.model.max_length if config.model.embedding.kind == "pe" else None,
+        )
+        self.task = ClassificationTask(train, dev, word_dropout=config.training.word_dropout)
+        self.fingerprint = data.fingerprint()
+        return self
+
+    def _encoded(self, part: Examples) -> LabelledSentences:
+        encoder = self.text_model.encoder
+        sentences, n_truncated = encoder.encode(part.texts)
+        if n_truncated:
+            self.notes.append(
+                f"{n_truncated:,} of {len(part.texts):,} texts of {part.name} were truncated to "
+                f"{encoder.max_length} words (--max-length)"
+            )
+        labels = self.text_model.labels
+        number = {label: i for i, label in enumerate(labels)}
+        try:
+            targets = torch.tensor([number[label] for label in part.labels], dtype=torch.long)
+        except KeyError as problem:
+            raise WordwaveError(
+                f"{part.name} has the label {clipped(problem.args[0])}, which is not in the "
+                f"training set; known: {', '.join(map(clipped, labels[:20]))}"
+            ) from None
+        return LabelledSentences(sentences, targets)
+
+    def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
+        test = None if self.test is None else evaluate(self.text_model, self.test).plain()
+        return {"test": test, "dev_accuracy": training.progress.best_score}
 
     @property
-    def trained(self) -> TextClassifier:
-        return self.classifier
+    def run_name(self) -> str:
+        data, model = Path(self.config.data.data).name.split(".")[0], self.config.model
+        return f"{data}-{model.encoder}-{model.embedding.kind}"
 
-    def result(
-        self, training: Training, journal: list[dict[str, Any]], folder: Path
-    ) -> dict[str, Any]:
-        progress = training.progress
-        return {
-            "test": None if self.test is None else evaluate(self.classifier, self.test).plain(),
-            "examples": self.fingerprint,
-            "dev_accuracy": progress.best_score,
-            "best_epoch": progress.best_epoch,
-            "epochs": progress.epoch,
-            "parameters": count_parameters(self.classifier.model),
-            "epoch_seconds": median(r["seconds"] for r in journal) if journal else None,
-            "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
-        }
+    @property
+    def may_differ(self) -> tuple[str, ...]:
+        return () if self.config.text.vectors is None else ("dim",)
 
-
-def prepare(config: ClassificationConfig, parts: Splits) -> PreparedClassifier:
-    """Make vocabulary, model and word ids; only the training part is looked at for the first two.
-
-    The model depends on the config and the data alone, not on the global random state.
-    """
-    labels = sorted(set(parts.train.labels))
-    if len(labels) < 2:
-        raise WordwaveError(
-            f"{parts.train.name} must have two classes or more, got only {clipped(labels[0])}"
-        )
-    settings = config.text
-    if config.training.amplitude_penalty and settings.freeze_vectors:
-        raise WordwaveError(
-            "amplitude_penalty changes vectors that freeze_vectors keeps: choose one"
-        )
-    tokenizer = _tokenizer(settings, parts.train.texts)
-    tokens = [tokenizer(text) for text in parts.train.texts]
-    vectors = None
-    extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
-    if settings.vectors is not None:
-        seen = {word for sentence in tokens for word in sentence}
-        vectors = read_vectors(
-            find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
-        )
-        # Those of the training texts are chosen by their counts.
-        extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
-    vocabulary = Vocabulary.build(
-        tokens,
-        min_count=settings.min_count,
-        max_size=settings.max_vocabulary,
-        extra_words=extra_words,
-    )
-    config = _settled(config, vectors)
-    encoder = TextEncoder(tokenizer, vocabulary, max_length=config.model.max_length)
-    notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
-    check_training_fits(
-        lambda: Classifier(config.model, len(vocabulary), len(labels)),
-        f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
-        f"{config.model.dim:,} (--dim), a hidden layer of {config.model.hidden_dim:,} "
-        f"(--hidden-dim) and {len(labels):,} classes; a test part needs a table of all pairs of "
-        "classes",
-        row_sparse=config.training.row_sparse,
-        besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(parts.train)) * len(labels)
-        + (0 if parts.test is None else confusion_bytes(len(labels))),
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        options: dict[str, Any] = {"sparse": config.training.row_sparse}
-        if vectors is not None:
-            aligned, found = vectors.aligned_to(vocabulary.words, scale=settings.vector_scale)
-            options |= {"vectors": aligned, "freeze_vectors": settings.freeze_vectors}
-            notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
-        model = Classifier(config.model, len(vocabulary), len(labels), **options)
-
-    def labelled(part: Examples) -> LabelledSentences:
-        sentences, n_cut = encoder.encode(part.texts)
-        if n_cut:
-            notes.append(
-                f"{n_cut:,} of {len(part.texts):,} texts of {part.name} were cut to "
-                f"{config.model.max_length} words (--max-length)"
+    def summary(self, result: dict[str, Any]) -> list[str]:
+        lines = [f"validation accuracy {result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"]
+        if test := result["test"]:
+            low, high = test["interval"]
+            lines.append(
+                f"test accuracy {test['accuracy']:.4f} [{low:.4f}, {high:.4f}], "
+                f"macro-F1 {test['macro_f1']:.4f}, {test['n']} examples"
             )
-        return LabelledSentences(sentences, class_numbers(part.labels, labels, part.name))
+        speed = ""
+        if result["epoch_seconds"] is not None and result["words_per_second"] is not None:
+            words = f"{result['words_per_second']:,.0f} words/s"
+            speed = f", {result['epoch_seconds']:.2f} s/epoch, {words}"
+        return [*lines, f"{result['parameters']:,} parameters{speed}"]
 
-    train = labelled(parts.train)
-    check_reach(
-        config.training.random_positions,
-        int(train.sentences.lengths.max()),
-        "words of the longest text",
-        config.model.max_length if config.model.embedding == "pe" else None,
-    )
-    dev = None if parts.dev is None else labelled(parts.dev)
-    test = None if parts.test is None else labelled(parts.test)
-    task = ClassificationTask(train, dev, word_dropout=config.training.word_dropout)
-    classifier = TextClassifier(model, encoder, labels, config)
-    return PreparedClassifier(classifier, task, test, notes, parts.fingerprint())
+    def read_data(self, **files: Any) -> Examples:
+        """Args: data, text, label: a file and its columns, by default as in training."""
+        columns = {c: files.get(c) or getattr(self.config.data, c) for c in ("text", "label")}
+        return read_examples(files["data"], **columns)
+
+    def test_data(self, folder: Path, *, trusted: bool = False) -> Examples:
+        if self.config.data.data == IN_MEMORY:
+            raise WordwaveError(f"'{folder}' was trained in memory: name examples with --data")
+        self.check_signed(folder, trusted=trusted)
+        try:
+            data = self.load_data()
+        except FileNotFoundError as problem:
+            raise WordwaveError(f"{problem}; --data names other examples") from None
+        if data.test is not None:
+            return data.test
+        assert data.dev is not None  # `load_data` cuts one
+        return replace(data.dev, name=f"{data.dev.name} (which chose the weights: optimistic)")
+
+    def evaluate(self, data: Examples, **options: Any) -> Evaluation:
+        scores = evaluate(self.text_model, self._encoded(data))
+        low, high = scores.interval
+        lines = [
+            f"{data.name}: {scores.n:,} examples",
+            f"accuracy {scores.accuracy:.4f}, 95% interval {low:.4f} to {high:.4f}",
+            f"macro-F1 {scores.macro_f1:.4f}",
+            *self.notes,
+        ]
+        return Evaluation(scores.plain(), lines)
 
 
-def class_numbers(given: Iterable[str], labels: Sequence[str], name: str) -> Tensor:
-    """The number of each label's class. Shape: (N,)"""
-    number = {label: i for i, label in enumerate(labels)}
-    try:
-        return torch.tensor([number[label] for label in given], dtype=torch.long)
-    except KeyError as problem:
+def load_examples(data: DataConfig) -> Splits:
+    """Training, validation and test examples; `test` is `None` if none are named."""
+    if not data.data:
         raise WordwaveError(
-            f"{name} has the label {clipped(problem.args[0])}, which training does not have; "
-            f"known: {', '.join(map(clipped, labels[:20]))}"
-        ) from None
-
-
-def check_same_run(config: ClassificationConfig, folder: Path) -> None:
-    """Refuse to go on with a run that was begun with other settings."""
-    vectors_set_the_width = ("model", "dim") if config.text.vectors is not None else None
-    check_same(folder, TextClassifier.task, config, but=vectors_set_the_width)
-
-
-def evaluate(classifier: TextClassifier, data: LabelledSentences) -> Scores:
-    """How good a classifier is on examples."""
-    said = classes_of(classifier.model, data.sentences)
-    return score(data.targets, said, classifier.labels)
-
-
-def _tokenizer(settings: TextConfig, texts: list[str]) -> TextTokenizer:
-    if settings.tokenizer == "bpe":
-        return train_bpe(texts, settings.bpe_size)
-    return build_tokenizer(settings.tokenizer)
+            "there must be data to train on: --data FILE.csv, or --data NAME (wordwave data list)"
+        )
+    if data.data.startswith(FROM_HUB):
+        if data.dev or data.test or data.fold:
+            raise WordwaveError(f"--dev, --test and --fold do not go with {data.data!r}")
+        return load_from_hub(data.data.removeprefix(FROM_HUB), text=data.text, label=data.label)
+    if data.data in names("classification"):
+        if data.dev or data.test:
+            raise WordwaveError(
+                f"--dev and --test go with files of your own, not with {data.data!r}"
+            )
+        return load_splits(data.data, fold=data.fold)
+    if data.fold:
+        raise WordwaveError(f"--fold goes with data sets by name, not with {data.data!r}")
+    hint = suggestion(data.data, names("classification"))
+    if hint and not Path(data.data).exists():
+        raise WordwaveError(f"there is no data set or file {data.data!r}{hint}")
+    train, dev, test = (
+        read_examples(file, text=data.text, label=data.label) if file else None
+        for file in (data.data, data.dev, data.test)
+    )
+    assert train is not None
+    return Splits(*cut_dev(train), test) if dev is None else Splits(train, dev, test)
 
 
 def find_vectors(name: str) -> Path:
-    """A file of vectors: a path, or a name under vectors/ in the data home."""
+    """A file of pretrained vectors: a path, or a name under vectors/ in the data home."""
     if Path(name).exists():
         return Path(name)
     folder = data_home() / "vectors"
@@ -308,10 +406,3 @@ def find_vectors(name: str) -> Path:
         f"vectors must be a file or a name in '{folder}', got {name!r}: put such a file there, or "
         "name one of your own (--vectors FILE, or vectors: in a recipe)"
     )
-
-
-def _settled(config: ClassificationConfig, vectors: Vectors | None) -> ClassificationConfig:
-    """The config with what follows from the data: vectors set the width."""
-    if vectors is None:
-        return config
-    return replace(config, model=replace(config.model, dim=vectors.dim))

@@ -1,7 +1,7 @@
-"""A classifier as a graph for ONNX, for batches and sentences of any size.
+"""Export a classifier to ONNX, for batches and sentences of any size.
 
-All is traced as it is but the LSTM: traced, it would become as many steps as the example has words.
-Here it is one operator, which ONNX has too.
+Everything is traced as it is except the LSTM, which tracing would unroll to the length of the
+example; here it is one custom operator, which is translated to that of ONNX.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 
 class ProbabilityGraph(nn.Module):
-    """Probabilities from word ids, with the weights of a classifier, on the CPU in float32."""
+    """A copy of a classifier that returns probabilities, on the CPU in float32."""
 
     def __init__(self, model: Classifier) -> None:
         super().__init__()
@@ -47,9 +47,9 @@ class ProbabilityGraph(nn.Module):
 
 
 class _OneOperatorLSTM(LSTM):
-    """An LSTM for its outputs alone: the state after the last word is not given.
+    """An LSTM that returns its outputs without the final state.
 
-    So nothing need be done about padding: it is read after the words, whichever way one goes.
+    Padding needs no care then: in either direction it comes after the words.
     """
 
     def __init__(self, lstm: LSTM) -> None:
@@ -85,7 +85,7 @@ _operator.register_fake(_lstm_shape)
 
 
 def onnx_operators() -> dict[Any, Any]:
-    """How the exporter is to write what it does not know."""
+    """The exporter's translation table for the custom operator."""
     op: Any = import_module("onnxscript").opset18
 
     def lstm(x: Any, from_input: Any, from_hidden: Any, bias: Any) -> Any:
@@ -107,37 +107,55 @@ def onnx_operators() -> dict[Any, Any]:
 
 
 TOLERANCE = 1e-4
-"""The largest difference between two probabilities that are taken for the same."""
-CHECKED = ((1, 1), (2, 1), (1, 2), (4, 3), (3, 5), (1, 9), (6, 17), (3, 40))
-"""Sentences and words of the batches that are compared."""
-LARGEST = 2**31 - 2**20
-"""Bytes of weights: a file of protocol buffers ends at 2 GB."""
+"""Largest accepted difference between probabilities of the exported and the trained model."""
+TEST_SIZES = ((1, 1), (2, 1), (1, 2), (4, 3), (3, 5), (1, 9), (6, 17), (3, 40))
+"""Batch sizes and lengths on which the two models are compared."""
+MAX_WEIGHTS = 2**31 - 2**20
+"""Bytes of weights: a protocol buffers file holds at most 2 GB."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and how well it agrees."""
+    """The files written, and how well the exported model agrees with the trained one."""
 
     files: list[Path]
     n_checked: int
-    """Sentences that both models have read."""
+    """Number of sentences on which they were compared."""
     difference: float
-    """The largest between a probability of the file and of the model."""
+    """Largest difference between their probabilities."""
 
 
 def export_onnx(classifier: TextClassifier, path: Path) -> Exported:
-    """Write a classifier as ONNX, with all it takes to make ids of texts in a .json beside it.
+    """Export a classifier to ONNX, and what is needed to encode texts to a .json beside it.
 
-    The graph takes `ids`, int64 (batch, length), padded with 0, and gives `probabilities`
-    (batch, classes). It is written only if it agrees with the model on batches of many sizes.
+    The input is `ids`, int64 (batch, length), padded with 0; the output is `probabilities`
+    (batch, classes). Nothing is written unless it agrees with the model on batches of many sizes.
     """
-    _check_packages()
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        try:
+            import_module(package)
+        except ModuleNotFoundError as missing:
+            raise WordwaveError(
+                f"export needs the package {missing.name!r}: pip install 'wordwave[onnx]'"
+            ) from None
     weights = sum(p.numel() * p.element_size() for p in classifier.model.parameters())
-    if weights > LARGEST:
+    if weights > MAX_WEIGHTS:
         raise WordwaveError(f"one ONNX file holds at most 2 GB, got weights of {weights:,} bytes")
-    about, tokenizer = describe(classifier, path), classifier.encoder.tokenizer
-    program = _traced(ProbabilityGraph(classifier.model))
-    for name, value in about.items():
+    encoder = classifier.encoder
+    is_bpe = isinstance(encoder.tokenizer, BPETokenizer)
+    json_file, bpe_file = (path.with_name(path.name + end) for end in (".json", ".tokenizer.json"))
+    description = {
+        "format": "wordwave text classifier",
+        "version": __version__,
+        "labels": classifier.labels,
+        "tokenizer": bpe_file.name if is_bpe else encoder.tokenizer.kind,
+        "max_length": encoder.max_length,
+        "padding_id": PADDING_ID,
+        "unknown_id": UNKNOWN_ID,
+        "words": list(encoder.vocabulary.words),
+    }
+    program = _trace(ProbabilityGraph(classifier.model))
+    for name, value in description.items():
         program.model.metadata_props[name] = (
             value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         )
@@ -145,36 +163,16 @@ def export_onnx(classifier: TextClassifier, path: Path) -> Exported:
 
     def write(new: Path) -> None:
         program.save(new, external_data=False)
-        checks.append(_compared(classifier, new))
+        checks.append(_compare(classifier, new))
 
     write_whole(path, write)
-    files = [path, _beside(path, ".json")]
-    if isinstance(tokenizer, BPETokenizer):
-        files.append(path.with_name(about["tokenizer"]))
-        write_whole(files[-1], tokenizer.save)
-    write_text(files[1], json.dumps(about, ensure_ascii=False, indent=0) + "\n")
-    return Exported(files, *checks[-1])
-
-
-def describe(classifier: TextClassifier, path: Path) -> dict[str, Any]:
-    """What a program without wordwave must know to use the file."""
-    encoder = classifier.encoder
-    about = {
-        "format": "wordwave text classifier",
-        "version": __version__,
-        "labels": classifier.labels,
-        "tokenizer": encoder.tokenizer.kind,
-        "max_length": encoder.max_length,
-        "padding_id": PADDING_ID,
-        "unknown_id": UNKNOWN_ID,
-        "words": list(encoder.vocabulary.words),
-    }
     if isinstance(encoder.tokenizer, BPETokenizer):
-        about["tokenizer"] = _beside(path, ".tokenizer.json").name
-    return about
+        write_whole(bpe_file, encoder.tokenizer.save)
+    write_text(json_file, json.dumps(description, ensure_ascii=False, indent=0) + "\n")
+    return Exported([path, json_file, *([bpe_file] if is_bpe else [])], *checks[-1])
 
 
-def _traced(graph: ProbabilityGraph) -> Any:
+def _trace(graph: ProbabilityGraph) -> Any:
     example = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]])
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
     with torch.no_grad(), _quiet():
@@ -190,23 +188,22 @@ def _traced(graph: ProbabilityGraph) -> Any:
         )
     assert program is not None
     for node in program.model.graph.all_nodes():
-        node.metadata_props.clear()  # where in the source it comes from, with the paths of here
+        node.metadata_props.clear()  # source locations, with paths of this machine
     return program
 
 
-def _compared(classifier: TextClassifier, path: Path) -> tuple[int, float]:
-    """How many sentences were compared, and the largest difference."""
+def _compare(classifier: TextClassifier, path: Path) -> tuple[int, float]:
+    """The number of sentences compared, and the largest difference."""
     onnxruntime = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     n, worst = 0, 0.0
     for ids in sample_batches(len(classifier.encoder.vocabulary), classifier.encoder.max_length):
-        wanted = logits_of(classifier.model, Sentences.from_padded(ids)).softmax(-1)
-        (given,) = session.run(["probabilities"], {"ids": ids.numpy()})
-        got = torch.as_tensor(given)
-        same_shape = got.shape == wanted.shape
-        difference = float((got - wanted).abs().max()) if same_shape else float("inf")
+        expected = logits_of(classifier.model, Sentences.from_padded(ids)).softmax(-1)
+        got = torch.as_tensor(session.run(["probabilities"], {"ids": ids.numpy()})[0])
+        same_shape = got.shape == expected.shape
+        difference = float((got - expected).abs().max()) if same_shape else float("inf")
         if not difference <= TOLERANCE:
             raise WordwaveError(
                 f"the ONNX model must agree with the trained one within {TOLERANCE:g}, got a "
@@ -218,36 +215,22 @@ def _compared(classifier: TextClassifier, path: Path) -> tuple[int, float]:
 
 
 def sample_batches(n_words: int, max_length: int) -> Iterator[Tensor]:
-    """Random sentences, always the same: batches of many sizes, the first sentence of each full.
+    """Batches of random sentences, always the same ones; the first of each has the full length.
 
     Shape: each (B, L), padded with 0
     """
-    chance = torch.Generator().manual_seed(0)
-    for n, longest in CHECKED:
+    generator = torch.Generator().manual_seed(0)
+    for n, longest in TEST_SIZES:
         length = min(longest, max_length)
-        ids = torch.randint(1, n_words, (n, length), generator=chance)
-        lengths = torch.randint(1, length + 1, (n, 1), generator=chance)
+        ids = torch.randint(1, n_words, (n, length), generator=generator)
+        lengths = torch.randint(1, length + 1, (n, 1), generator=generator)
         lengths[0] = length
         yield ids * (torch.arange(length) < lengths)
 
 
-def _check_packages() -> None:
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        try:
-            import_module(package)
-        except ModuleNotFoundError as missing:
-            raise WordwaveError(
-                f"export needs the package {missing.name!r}: pip install 'wordwave[onnx]'"
-            ) from None
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter warns of packages that are not needed."""
+    """Without the exporter's warnings about packages that are not needed."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""Bits per character of a text, exact: how it is cut for reading does not change them."""
+"""`LanguageModel`: a trained language model, and its exact bits per character."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,25 +15,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from wordwave.config_io import read_json
-from wordwave.data.characters import UNKNOWN_ID, Alphabet, Text
+from wordwave.data.characters import UNKNOWN_CHARACTER_ID, Alphabet, Text
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.config import TransformerXLConfig
-from wordwave.models.eval_mode import eval_mode
 from wordwave.models.transformer_xl import TransformerXL, XLState
+from wordwave.models.utils import eval_mode
 from wordwave.tasks.classifier import finite
-from wordwave.tasks.config import LanguageModelConfig, Sampling, draw
-from wordwave.tasks.run import Trained, check_trained, load_model, read_config, save_config
+from wordwave.tasks.config import LanguageModelConfig, Sampling
+from wordwave.tasks.run import TextModel
+from wordwave.tasks.run_folder import load_model
 
 
 @dataclass(frozen=True)
 class Bits:
-    """How well a text was predicted."""
+    """The cross-entropy of a text."""
 
     total: float
-    """Bits of all predictions."""
+    """Bits, summed over all predictions."""
     n: int
-    """Predictions: one for each character but the first."""
+    """Number of predictions: one for each character but the first."""
 
     @property
     def per_character(self) -> float:
@@ -48,15 +50,15 @@ def bits_of(
     batch_size: int = 16,
     segment_length: int = 128,
 ) -> Bits:
-    """Score a whole text, each character after `memory_length` others and itself in sight.
+    """Score a whole text; each character attends to itself and `memory_length` others.
 
-    The text is read at `batch_size` places at once. In a layer a character sees M others, through n
-    layers n·M; so each place but the first starts n·M characters early, which do not count, where
-    positions count on from the text before; every character is predicted from just what it would
-    be predicted from in one go.
+    The text is processed as `batch_size` streams. A character depends on M others in one layer and
+    on n·M through n layers, so each stream but the first starts n·M characters early, which are
+    not scored, with the positions they have in the text. Every prediction is therefore the same as
+    in one pass over the text.
 
     Args:
-        memory_length: the model's `eval_memory_length` if None.
+        memory_length: M; the model's `eval_memory_length` if None.
     """
     if len(text) < 2:
         raise WordwaveError(
@@ -65,16 +67,16 @@ def bits_of(
     memory_length = model.config.eval_memory_length if memory_length is None else memory_length
     n = len(text) - 1
     early = min(len(model.layers) * memory_length, n)
-    # XLState twice what counts once is still quicker than reading at fewer places.
-    n_places = max(min(batch_size, n // max(early, 1)), 1)
-    # The first place counts what the others read early, so that all have as much to read.
-    stride = -(-(n - early) // n_places) if n_places > 1 else n - early
+    # Processing a character twice is still faster than fewer streams.
+    n_streams = max(min(batch_size, n // max(early, 1)), 1)
+    # The first stream scores its early characters too, so that all are equally long.
+    stride = -(-(n - early) // n_streams) if n_streams > 1 else n - early
     to_read = stride + early
-    starts = np.arange(n_places) * stride
+    starts = np.arange(n_streams) * stride
     total, past = torch.zeros((), dtype=torch.float64), None
     with eval_mode(model) as device:
         n_read: Tensor | int = 0
-        if n_places > 1:
+        if n_streams > 1:
             at = torch.from_numpy(starts)
             n_read = counted_before(text, at, alphabet, model.config).to(device)
         for begin in range(0, to_read, segment_length):
@@ -82,8 +84,8 @@ def bits_of(
             ids, counted = _segment(text, alphabet, starts + begin, length)
             if begin < early:
                 counted[1:, : early - begin] = False
-            logits, past = model.read(
-                ids[:, :-1].to(device), past, memory_length=memory_length, n_read=n_read
+            logits, past = model.forward_cached(
+                ids[:, :-1].to(device), past, memory_length=memory_length, offset=n_read
             )
             wanted = ids[:, 1:].to(device)
             losses = F.cross_entropy(logits.float().mT, wanted, reduction="none")
@@ -94,7 +96,7 @@ def bits_of(
 def _segment(
     text: Text, alphabet: Alphabet, starts: np.ndarray, length: int
 ) -> tuple[Tensor, Tensor]:
-    """Characters at several places and the one after them; beyond the end nothing counts.
+    """Characters of several streams and the next one; nothing is scored beyond the end.
 
     Shape: starts (B,) -> ids (B, length + 1), counted (B, length)
     """
@@ -110,7 +112,7 @@ def _segment(
 def counted_before(
     text: Text, starts: Tensor, alphabet: Alphabet, config: TransformerXLConfig
 ) -> Tensor:
-    """What a model has counted that read a text up to some places, see `TransformerXL.counted`.
+    """The position counts of a model at some places of a text, see `TransformerXL.next_offset`.
 
     Shape: (B,) -> (B, 1)
     """
@@ -120,7 +122,7 @@ def counted_before(
     return torch.tensor([[alphabet.letters_before(text, i, limit)] for i in starts.tolist()])
 
 
-def read_on(
+def last_logits(
     model: TransformerXL,
     ids: Tensor,
     past: XLState | None = None,
@@ -128,18 +130,18 @@ def read_on(
     memory_length: int | None = None,
     segment_length: int = 128,
 ) -> tuple[Tensor, XLState]:
-    """Read a text of any length in segments; the logits after its last character.
+    """Process a text of any length in segments; the logits after its last character.
 
     Shape: ids (B, L) -> (B, V)
     """
     for part in ids.split(segment_length, dim=1):
-        logits, past = model.read(part, past, memory_length=memory_length)
+        logits, past = model.forward_cached(part, past, memory_length=memory_length)
     assert past is not None
     return logits[:, -1], past
 
 
-class LanguageModel(Trained):
-    """Writes a text on, character by character.
+class LanguageModel(TextModel):
+    """Generates text, character by character.
 
     Args:
         model: predicts the next character.
@@ -148,6 +150,7 @@ class LanguageModel(Trained):
     """
 
     task = "lm"
+    config_class = LanguageModelConfig
     model: TransformerXL
     config: LanguageModelConfig
 
@@ -156,27 +159,31 @@ class LanguageModel(Trained):
     ) -> None:
         self.model, self.alphabet, self.config = model, alphabet, config
 
+    def generate(self, prompt: str = "", length: int = 500, **options: Any) -> str:
+        """The text that follows a prompt; arguments as in `stream`."""
+        return "".join(self.stream(prompt, length, **options))
+
     @torch.no_grad()
-    def write(
+    def stream(
         self,
-        prompt: str,
-        n: int,
-        sampling: Sampling | None = None,
+        prompt: str = "",
+        length: int = 500,
         *,
+        sampling: Sampling | None = None,
         memory_length: int | None = None,
         cached: bool = True,
     ) -> Iterator[str]:
-        """Up to n characters (or bytes) after the prompt, as they come.
+        """Up to `length` characters (or bytes) after the prompt, as they are generated.
 
         Args:
-            prompt: read first, of any length; an unknown character in it is read as unknown.
-            sampling: how the next one is drawn.
-            memory_length: how far back each character looks.
-            cached: remember what was read; otherwise all is read anew for each character.
+            prompt: of any length; characters that are not in the alphabet count as unknown.
+            sampling: temperature, top-k, top-p and seed.
+            memory_length: how many characters each one attends to.
+            cached: keep the states of earlier characters; if not, recompute them for each.
         """
         sampling = sampling or Sampling()
-        if n < 0:
-            raise WordwaveError(f"n must be at least 0, got {n}")
+        if length < 0:
+            raise WordwaveError(f"length must be at least 0, got {length}")
         known = self.alphabet.encode(prompt or self.opening)
         device = next(self.model.parameters()).device
         ids = torch.from_numpy(known).unsqueeze(0).to(device)
@@ -184,67 +191,50 @@ class LanguageModel(Trained):
         decoder = self.alphabet.decoder()
         self.model.eval()
         fresh, past = ids, None
-        for _ in range(n):
-            logits, past = read_on(self.model, fresh, past, memory_length=memory_length)
-            number = draw(self._sayable(logits[0]), sampling, generator)
-            said = torch.tensor([[number]], device=device)
-            if cached:
-                fresh = said
-            else:
-                fresh = ids = torch.cat([ids, said], dim=1)
+        for _ in range(length):
+            logits, past = last_logits(self.model, fresh, past, memory_length=memory_length)
+            logits = finite(logits[0]).float().cpu().clone()
+            if self.alphabet.unit == "char":
+                logits[UNKNOWN_CHARACTER_ID] = -torch.inf
+            drawn = draw(logits, sampling, generator)
+            fresh = torch.tensor([[drawn]], device=device)
+            if not cached:
+                fresh = ids = torch.cat([ids, fresh], dim=1)
                 past = None
-            if text := decoder.add(number):
+            if text := decoder.add(drawn):
                 yield text
-
-    def read(self, text: str, past: XLState | None = None) -> tuple[Tensor, XLState]:
-        """Logits of what comes after a text. Shape: (V,)"""
-        ids = torch.from_numpy(self.alphabet.encode(text)).unsqueeze(0)
-        with eval_mode(self.model) as device:
-            logits, past = read_on(self.model, ids.to(device), past)
-        return logits[0], past
 
     @property
     def opening(self) -> str:
-        """What stands before the first character when there is no prompt: a new line or a space."""
+        """What replaces an empty prompt: a line break or a space."""
         if self.alphabet.unit == "byte":
             return "\n"
         known = self.alphabet.characters
         return next((c for c in "\n " if c in known), known[0])
 
     def unknown_in(self, text: str) -> list[str]:
-        """Characters of a text that training never saw, each once, in their order."""
+        """Characters of a text that are not in the alphabet, each once, in their order."""
         if self.alphabet.unit == "byte":
             return []
         return [c for c in dict.fromkeys(text) if c not in self.alphabet.characters]
 
     def bits(self, text: Text, *, memory_length: int | None = None, batch_size: int = 16) -> Bits:
-        """How well it predicts a text."""
+        """The cross-entropy of a text."""
         bits = bits_of(
             self.model, self.alphabet, text, memory_length=memory_length, batch_size=batch_size
         )
         finite(torch.tensor(bits.total))
         return bits
 
-    def _sayable(self, logits: Tensor) -> Tensor:
-        logits = finite(logits).float().cpu().clone()
-        if self.alphabet.unit == "char":
-            logits[UNKNOWN_ID] = -torch.inf
-        return logits
-
-    def save_all_but_weights(self, folder: Path) -> None:
-        save_config(folder, self.task, self.config)
+    def save_vocabulary(self, folder: Path) -> None:
         saved = json.dumps(self.alphabet.to_dict(), ensure_ascii=False, indent=0)
         write_text(folder / "vocab.json", saved)
 
     @classmethod
-    def load(cls, folder: str | Path) -> LanguageModel:
-        """Read what `save` wrote; ready to write."""
-        folder = Path(folder)
-        config = read_config(folder, cls.task, LanguageModelConfig)
-        check_trained(folder)
+    def load_parts(cls, folder: Path, config: LanguageModelConfig) -> LanguageModel:
         try:
             alphabet = Alphabet.from_dict(read_json(folder / "vocab.json"))
-        except (OSError, ValueError) as problem:
+        except (OSError, WordwaveError) as problem:
             raise WordwaveError(
                 f"'{folder / 'vocab.json'}' is not an alphabet: {problem}"
             ) from None
@@ -253,5 +243,20 @@ class LanguageModel(Trained):
 
 
 def model_for(alphabet: Alphabet, config: TransformerXLConfig) -> TransformerXL:
-    """A model that has learnt nothing yet."""
+    """An untrained model."""
     return TransformerXL(config, len(alphabet), torch.from_numpy(alphabet.letters))
+
+
+def draw(logits: Tensor, sampling: Sampling, generator: torch.Generator) -> int:
+    """Sample an id. Shape: logits (V,)"""
+    if sampling.temperature == 0:
+        return int(logits.argmax())
+    order = logits.argsort(descending=True, stable=True)
+    ahead = logits[order].double() - logits.max()  # at most 0, so that nothing overflows
+    likely = (ahead / sampling.temperature).softmax(0)
+    if sampling.top_k:
+        likely = likely[: sampling.top_k]
+    if sampling.top_p < 1:
+        before = likely.cumsum(0) - likely
+        likely = likely[before < sampling.top_p * likely.sum()]
+    return int(order[torch.multinomial(likely, 1, generator=generator)])

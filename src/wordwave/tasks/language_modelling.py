@@ -1,12 +1,12 @@
-"""Language modelling, as the training loop wants it: streams of text, and what was read there."""
+"""Language modelling: the training task, and the job."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any, TypedDict, overload
 
 import numpy as np
@@ -18,23 +18,21 @@ from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, Unit, read_text
 from wordwave.data.corpora import TextSplits, load_text
 from wordwave.errors import WordwaveError
 from wordwave.memory import check_training_fits
-from wordwave.models.classifier import count_parameters
 from wordwave.models.transformer_xl import TransformerXL
+from wordwave.models.utils import count_parameters
 from wordwave.tasks.config import LanguageModelConfig
 from wordwave.tasks.language_model import LanguageModel, bits_of, counted_before, model_for
-from wordwave.tasks.made_here import check_made_here
-from wordwave.tasks.run import Prepared, check_same, finished
+from wordwave.tasks.run import Evaluation, Job
 from wordwave.tensor_files import check_like
-from wordwave.training.loop import Training
-from wordwave.training.task import Positions
+from wordwave.training.loop import Epoch, Positions, Training
 
 
 @dataclass(frozen=True)
 class Segments(Sequence[Tensor]):
-    """The batches of one epoch, made when asked for: a text may have millions.
+    """The batches of one epoch, computed on demand: a text may have millions.
 
-    Batch k holds where the k-th segments of all streams begin; a stream is a part of the text that
-    is read from its start to its end.
+    Batch k contains the starts of the k-th segments of all streams; a stream is a part of the text
+    that is processed from its start to its end.
     """
 
     n_streams: int
@@ -59,15 +57,15 @@ class Segments(Sequence[Tensor]):
 
 
 class LanguageModelTask:
-    """Predict the next character at several places of a text, and remember what was read there.
+    """Predict the next character in several streams of a text, each with its memory.
 
     Args:
-        train: what is learnt from.
-        valid: what selects the best weights, or `None`.
+        train: the training set.
+        valid: the validation set, or `None`.
         alphabet: numbers the characters.
         length: characters of a segment.
-        counted: what the model has counted at some places of the text, where it depends on the
-            text and not only on how far was read. Shape: (B,) -> (B, 1)
+        counted: the position counts at some places of the text, if they depend on the text and not
+            only on the number of characters before. Shape: (B,) -> (B, 1)
     """
 
     def __init__(
@@ -82,10 +80,10 @@ class LanguageModelTask:
         self.train, self.valid, self.alphabet, self.length = train, valid, alphabet, length
         self.counted = counted
         self.segment = length
-        """Characters read at once: fewer where a stream is shorter than a segment."""
-        self._forget()
+        """Length of a segment, at most that of a stream."""
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self.states: Tensor | None = None
         self.next = torch.zeros(0, dtype=torch.long)
         self.n_read = 0
@@ -98,7 +96,7 @@ class LanguageModelTask:
                 f"got {len(self.train)}"
             )
         self.segment = length = min(self.length, stream)
-        # What does not fill a segment is left out, at another place in each epoch.
+        # Characters that do not fill a segment are left out, at another place in each epoch.
         spare = stream % length
         start = int(torch.randint(spare + 1, (), generator=generator))
         return Segments(size, stream, length, start)
@@ -106,7 +104,7 @@ class LanguageModelTask:
     def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
         device = next(model.parameters()).device
         if not torch.equal(rows, self.next):  # a new epoch, which starts elsewhere
-            self._forget()
+            self._reset()
         ids = self._ids(rows, self.segment + 1).to(device)
         n_read = self.n_read if self.counted is None else self.counted(rows).to(device)
         logits, self.states = model(ids[:, :-1], self.states, n_read)
@@ -135,7 +133,7 @@ class LanguageModelTask:
             return
         assert isinstance(model, TransformerXL)
         n, kept = state.get("next", self.next).numel(), state.get("states", model.bias)
-        # How much is remembered, and in which precision, depends on what was read.
+        # The length and the precision of the memory depend on the text so far.
         length = min(kept.shape[-2] if kept.dim() == 4 else 0, model.config.memory_length)
         size = (model.config.n_layers, n, length, model.embedding.out_dim)
         number = torch.zeros((), dtype=torch.long)
@@ -148,12 +146,12 @@ class LanguageModelTask:
             },
         )
         if not kept.is_floating_point():
-            raise WordwaveError(f"states must be of real numbers, got {kept.dtype}")
+            raise WordwaveError(f"states must be floating-point, got {kept.dtype}")
         if not state["n_read"].is_meta and not 0 <= int(state["n_read"]) < 2**53:
             raise WordwaveError(f"n_read must be at least 0, got {int(state['n_read'])}")
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._forget()
+        self._reset()
         if state:
             self.states, self.next = state["states"], state["next"].cpu()
             self.n_read = int(state["n_read"])
@@ -165,7 +163,7 @@ class LanguageModelTask:
         return torch.from_numpy(np.stack(rows))
 
 
-class _MayHave(TypedDict, total=False):
+class _Optional(TypedDict, total=False):
     examples: str
     unit: Unit
     valid_bpc: float
@@ -174,149 +172,146 @@ class _MayHave(TypedDict, total=False):
     test_characters: int
 
 
-class Result(_MayHave):
-    """What is shown of result.json."""
-
+class _Result(_Optional):
     best_step: int
     parameters: int
     characters_per_second: float | None
 
 
-@dataclass(frozen=True)
-class PreparedLanguageModel(Prepared):
-    """A language model before its training."""
+class LanguageModelJob(Job[LanguageModelConfig, TextSplits]):
+    """Train or evaluate a language model."""
 
-    writer: LanguageModel
+    model_class, result_schema, unit = LanguageModel, _Result, "characters"
+    next_command = 'wordwave generate {run} --prompt "The "'
+    config: LanguageModelConfig
+    text_model: LanguageModel
     task: LanguageModelTask
-    parts: TextSplits
-    notes: list[str]
-    fingerprint: str
+    data: TextSplits
     scored: tuple[str, ...] = ("valid", "test")
-    """The parts that the finished model is scored on."""
+    """What the finished model is scored on."""
 
-    @property
-    def trained(self) -> LanguageModel:
-        return self.writer
+    def load_data(self) -> TextSplits:
+        return load_text(self.config.data.data, self.config.data.unit)
 
-    @property
-    def to_score(self) -> str:
-        n = sum(len(part) for part in self._scored().values())
-        named = " and the ".join(self.scored)
-        return f"{n:,} {UNIT_NAMES[self.parts.unit]}s of the {named} part"
+    def prepare(self, data: TextSplits) -> LanguageModelJob:
+        config, unit = self.config, UNIT_NAMES[data.unit]
+        alphabet = Alphabet.of(data.train, data.unit)
+        check_training_fits(
+            lambda: model_for(alphabet, config.model),
+            "fewer or narrower layers (--n-layers, --dim, --feed-forward-dim)",
+            row_sparse=False,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.training.seed)
+            model = model_for(alphabet, config.model)
+        valid = head(data.valid, config.data.eval_chars)
+        self.notes = [
+            f"{len(data.train):,} {unit}s to train on, {len(alphabet)} different ones; "
+            f"{count_parameters(model):,} parameters"
+        ]
+        if unknown := alphabet.n_unknown(valid):
+            self.notes.append(
+                f"{unknown:,} of {len(valid):,} {unit}s for validation are not in the training set"
+            )
+        counted = partial(counted_before, data.train, alphabet=alphabet, config=config.model)
+        self.task = LanguageModelTask(
+            data.train,
+            valid,
+            alphabet,
+            length=config.model.segment_length,
+            counted=None if config.model.counts in (None, "segment") else counted,
+        )
+        self.text_model = LanguageModel(model, alphabet, config)
+        self.data, self.fingerprint = data, data.fingerprint()
+        return self
 
     def _scored(self) -> dict[str, Text]:
-        n = self.writer.config.data.test_chars
-        return {name: head(getattr(self.parts, name), n) for name in self.scored}
+        n = self.config.data.test_chars
+        return {name: head(getattr(self.data, name), n) for name in self.scored}
 
-    def result(
-        self, training: Training, journal: list[dict[str, Any]], folder: Path
-    ) -> dict[str, Any]:
-        writer, progress = self.writer, training.progress
-        figures: dict[str, Any] = {}
-        for name, text in self._scored().items():
-            figures[f"{name}_bpc"] = writer.bits(text).per_character
-            figures[f"{name}_characters"] = len(text)
-        return {
-            "examples": self.fingerprint,
-            "judged_bpc": -progress.best_score,
+    @property
+    def scored_at_end(self) -> str:
+        n = sum(len(part) for part in self._scored().values())
+        return f"{n:,} {UNIT_NAMES[self.data.unit]}s of the {' and '.join(self.scored)} set"
+
+    def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
+        scores: dict[str, Any] = {
+            "judged_bpc": -training.progress.best_score,
             "judged_characters": len(self.task.valid or ()),
-            **figures,
-            "unit": self.parts.unit,
-            "best_step": progress.best_step,
-            "steps": progress.step,
-            "parameters": count_parameters(writer.model),
-            "characters_read": progress.n_words,
-            "seconds": round(sum(r["seconds"] for r in journal), 1),
-            "characters_per_second": (
-                median(r["words_per_second"] for r in journal) if journal else None
-            ),
+            "unit": self.data.unit,
+            "characters_read": training.progress.n_words,
         }
+        for name, text in self._scored().items():
+            scores[f"{name}_bpc"] = self.text_model.bits(text).per_character
+            scores[f"{name}_characters"] = len(text)
+        return scores
 
+    @property
+    def run_name(self) -> str:
+        data, model = Path(self.config.data.data).name.split(".")[0], self.config.model
+        kind = model.embedding.kind.replace("none", "real")
+        return f"{data}-lm-{kind}" + ("" if model.position == "relative" else f"-{model.position}")
 
-def prepare(config: LanguageModelConfig, parts: TextSplits) -> PreparedLanguageModel:
-    """Number the characters of a text and make the model.
+    def summary(self, result: dict[str, Any]) -> list[str]:
+        unit = UNIT_NAMES[result.get("unit", "char")]
+        scored = [p for p in ("valid", "test") if {f"{p}_bpc", f"{p}_characters"} <= result.keys()]
+        bits = ", ".join(f"{part} {result[f'{part}_bpc']:.4f}" for part in scored)
+        lengths = " and ".join(f"{result[f'{part}_characters']:,}" for part in scored)
+        speed = result["characters_per_second"]
+        speed = "" if speed is None else f", {speed:,.0f} {unit}s/s in training"
+        return [
+            f"{bits} bits per {unit} ({lengths} {unit}s; weights of step {result['best_step']:,})",
+            f"{result['parameters']:,} parameters{speed}",
+        ]
 
-    The alphabet is that of the training part. The model depends on the config and the data alone,
-    not on the global random state.
-    """
-    unit = UNIT_NAMES[parts.unit]
-    alphabet = Alphabet.of(parts.train, parts.unit)
-    check_training_fits(
-        lambda: model_for(alphabet, config.model),
-        "fewer or narrower layers (--n-layers, --dim, --feed-forward-dim)",
-        row_sparse=False,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        model = model_for(alphabet, config.model)
-    judged = head(parts.valid, config.data.eval_chars)
-    notes = [
-        f"{len(parts.train):,} {unit}s to learn from, {len(alphabet)} different ones; "
-        f"{count_parameters(model):,} parameters"
-    ]
-    if unknown := alphabet.n_unknown(judged):
-        notes.append(
-            f"{unknown:,} of the {len(judged):,} {unit}s scored in training are never seen in it"
-        )
-    counted = partial(counted_before, parts.train, alphabet=alphabet, config=config.model)
-    task = LanguageModelTask(
-        parts.train,
-        judged,
-        alphabet,
-        length=config.model.segment_length,
-        counted=None if config.model.counts in (None, "segment") else counted,
-    )
-    writer = LanguageModel(model, alphabet, config)
-    return PreparedLanguageModel(writer, task, parts, notes, parts.fingerprint())
+    def show_loss(self, loss: float) -> str:
+        return f"{loss / math.log(2):.3f} bits"
 
+    def show_scores(self, report: Epoch) -> str:
+        shown = f"training {report.loss / math.log(2):.4f} bits"
+        if report.scores:
+            shown += f"  validation {-report.scores['minus_bpc']:.4f} bits"
+        return shown
 
-def check_same_run(config: LanguageModelConfig, folder: Path) -> None:
-    """Refuse to go on with a run that was begun with other settings."""
-    check_same(folder, LanguageModel.task, config)
+    def read_data(self, **files: Any) -> Text:
+        """Args: data: a text file."""
+        return read_text(files["data"], self.text_model.alphabet.unit)
 
+    def test_data(self, folder: Path, *, trusted: bool = False) -> Text:
+        self.check_signed(folder, trusted=trusted)
+        data = load_text(self.config.data.data, self.text_model.alphabet.unit)
+        if (self.finished(folder) or {}).get("examples") not in (None, data.fingerprint()):
+            raise WordwaveError(
+                f"{self.config.data.data!r} is no longer the text that '{folder}' was trained on: "
+                "name a text to score with --data"
+            )
+        return data.test
 
-def evaluate_language_model(
-    run: Path,
-    file: Path | None = None,
-    *,
-    memory_length: int | None = None,
-    characters: int = 0,
-    batch_size: int = 16,
-    trusted: bool = False,
-) -> dict[str, Any]:
-    """Bits per character of a run on any file, by default on its own test part.
-
-    Args:
-        characters: how many are scored, from the start; 0 for all.
-        trusted: open the file that its config names even if the run was not trained here.
-    """
-    writer = LanguageModel.load(run)
-    unit = writer.alphabet.unit
-    if file is None:
-        check_made_here(run, writer.config.data.files, trusted=trusted)
-    text = _test_part(writer, run) if file is None else read_text(file, unit)
-    text = head(text, characters)
-    bits = writer.bits(text, memory_length=memory_length, batch_size=batch_size)
-    model = writer.config.model
-    return {
-        "text": text.name,
-        "unit": unit,
-        "bpc": bits.per_character,
-        "characters": bits.n,
-        "unknown": writer.alphabet.n_unknown(text),
-        "memory_length": model.eval_memory_length if memory_length is None else memory_length,
-    }
-
-
-def _test_part(writer: LanguageModel, run: Path) -> Text:
-    """The part that the run has not learnt from, if its text is still the same."""
-    parts = load_text(writer.config.data.data, writer.alphabet.unit)
-    if (finished(run, Result) or {}).get("examples") not in (None, parts.fingerprint()):
-        raise WordwaveError(
-            f"{writer.config.data.data!r} is not the text any more that '{run}' learnt from: "
-            "--data names a text to score"
-        )
-    return parts.test
+    def evaluate(self, data: Text, **options: Any) -> Evaluation:
+        """Args: characters: how many to score, 0 for all; memory_length, batch_size: as in
+        `LanguageModel.bits`."""
+        language_model = self.text_model
+        text = head(data, options.pop("characters", 0))
+        bits = language_model.bits(text, **options)
+        memory_length = options.get("memory_length")
+        if memory_length is None:
+            memory_length = self.config.model.eval_memory_length
+        scores = {
+            "text": text.name,
+            "unit": language_model.alphabet.unit,
+            "bpc": bits.per_character,
+            "characters": bits.n,
+            "unknown": language_model.alphabet.n_unknown(text),
+            "memory_length": memory_length,
+        }
+        unit = UNIT_NAMES[language_model.alphabet.unit]
+        lines = [
+            f"{text.name}: {bits.n:,} {unit}s",
+            f"{bits.per_character:.4f} bits per {unit}, memory length {memory_length}",
+        ]
+        if scores["unknown"]:
+            lines.append(f"{scores['unknown']:,} of them are not in the training set")
+        return Evaluation(scores, lines)
 
 
 def head(text: Text, n: int) -> Text:

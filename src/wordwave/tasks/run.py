@@ -1,319 +1,292 @@
-"""A run folder, whatever the task: config.yaml, model.safetensors, result.json, state/."""
+"""The interface of every task: a model that is used on texts, and the job that trains it."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from statistics import median
+from typing import Any, ClassVar, Generic, TypeVar
 
-import torch
-from filelock import Timeout
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from wordwave import __version__
-from wordwave.config_io import conform, dump_yaml, from_dict, read_json, to_dict
-from wordwave.errors import WordwaveError
-from wordwave.files import (
-    check_inside,
-    check_place,
-    locked,
-    naming,
-    remove_unfinished,
-    write_text,
+from wordwave.files import check_writable, write_text
+from wordwave.models.utils import count_parameters
+from wordwave.tasks.run_folder import (
+    RESULT,
+    WEIGHTS,
+    check_same_config,
+    check_signed,
+    check_trained,
+    locked_folder,
+    read_config,
+    read_result,
+    save_config,
+    sign,
 )
-from wordwave.tasks.config import run_config
-from wordwave.tasks.made_here import MARK, mark
-from wordwave.tensor_files import TensorFile, check_like, write_tensors
-from wordwave.training.distributed import Processes, launched_processes
-from wordwave.training.loop import Training
+from wordwave.tensor_files import write_tensors
+from wordwave.training.devices import Processes, launched_processes
+from wordwave.training.loop import Epoch, Training
 from wordwave.training.run import Watch, is_seen, train_in_folder
-from wordwave.training.task import Note, Task
 
-C = TypeVar("C")
-M = TypeVar("M", bound=nn.Module)
-
-WEIGHTS = "model.safetensors"
-
-
-def save_config(folder: Path, task: str, config: Any) -> None:
-    """Write config.yaml."""
-    about = {"task": task, "version": __version__, **to_dict(config)}
-    write_text(folder / "config.yaml", dump_yaml(about))
+M = TypeVar("M", bound="TextModel")
+J = TypeVar("J", bound="Job[Any, Any]")
+Config = TypeVar("Config")
+Data = TypeVar("Data")
+"""Training, validation and test data."""
 
 
-def read_config(folder: Path, task: str, kind: type[C]) -> C:
-    """The config of a run folder of a task."""
-    plain = run_config(folder)
-    found = plain.pop("task")
-    plain.pop("version", None)
-    if found != task:
-        uses = {"classify": "predict", "translate": "translate", "lm": "generate"}
-        hint = f"; wordwave {uses[found]} takes it" if found in uses else ""
-        raise WordwaveError(f"'{folder}' is a run of {found!r}, wanted one of {task!r}{hint}")
-    return from_dict(kind, plain, where=f"'{folder / 'config.yaml'}'")
-
-
-def check_trained(folder: Path) -> None:
-    """Refuse a run that has no weights yet."""
-    if not (folder / WEIGHTS).exists():
-        raise WordwaveError(
-            f"'{folder}' holds no trained model yet: the command that trains it goes on"
-        )
-
-
-def save_weights(
-    folder: Path, task: str, model: nn.Module, weights: dict[str, Tensor] | None = None
-) -> None:
-    """The model's weights, or others of the same shapes, such as the best so far."""
-    weights = model.state_dict() if weights is None else weights
-    write_tensors(folder / WEIGHTS, weights, format="pt")
-
-
-def load_model(folder: Path, build: Callable[[], M], *, dim: int) -> M:
-    """The model of a run, ready to use.
-
-    Args:
-        dim: the width of its embedding.
-        build: makes the model that config.yaml describes, with any weights. It is called for the
-            second time, and takes memory, only if the weights are those of such a model.
-    """
-    path = folder / WEIGHTS
-    try:
-        file = TensorFile(path)
-        largest = max((tensor.numel() for tensor in file.outlines.values()), default=0)
-        if dim > largest:  # some starting values are computed by Python, number by number
-            raise WordwaveError(
-                f"size mismatch: dim is {dim}, the largest tensor has {largest:,} numbers"
-            )
-        check_like(file.outlines, _outlines(build, 2 * len(file.outlines) + 10, largest))
-        weights = file.load()
-    except ValueError as problem:
-        raise WordwaveError(f"'{path}' does not hold this model: {problem}") from None
-    model = build()
-    model.load_state_dict(weights)
-    return model.eval()
-
-
-def _outlines(build: Callable[[], nn.Module], most: int, largest: int) -> dict[str, Tensor]:
-    """The names, dtypes and shapes of a model's weights, without making room for their numbers."""
-    try:
-        with _no_more_than(most, largest), torch.device("meta"):
-            return build().state_dict()
-    except (RuntimeError, OverflowError, TypeError) as problem:  # sizes that torch cannot count
-        reason = str(problem).splitlines()[0][:200]
-        raise WordwaveError(f"config.yaml describes none ({reason})") from None
-
-
-@contextmanager
-def _no_more_than(most: int, largest: int) -> Iterator[None]:
-    """Stop building a model at the first parameter that a file of weights cannot have: a million
-    layers take long even without numbers."""
-    thread, n = threading.get_ident(), 0
-
-    def check(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal n
-        if parameter is None or threading.get_ident() != thread:
-            return
-        n += 1
-        if n > most:
-            raise WordwaveError(f"size mismatch: config.yaml describes more than {most:,} tensors")
-        if parameter.numel() > largest:
-            raise WordwaveError(
-                f"size mismatch: the largest tensor has {largest:,} numbers, that of the model "
-                f"{parameter.numel():,}"
-            )
-
-    hook = register_module_parameter_registration_hook(check)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def check_same(folder: Path, task: str, config: Any, *, but: tuple[str, str] | None = None) -> None:
-    """Refuse to go on with a run that was begun with other settings.
-
-    Args:
-        but: part and name of a setting that may differ.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise WordwaveError(f"'{folder}' is a file, not the folder of a run: choose another --out")
-    if not (folder / "config.yaml").exists():
-        return
-    there = to_dict(read_config(folder, task, type(config)))
-    for part, settings in to_dict(config).items():
-        for name, value in settings.items():
-            if there[part][name] != value and (part, name) != but:
-                raise WordwaveError(
-                    f"'{folder}' holds a run with {name} {there[part][name]!r}, here it is "
-                    f"{value!r}: choose another --out, or remove that folder"
-                )
-
-
-def finished(folder: Path, figures: Any) -> dict[str, Any] | None:
-    """The figures of a finished run, `None` for one under way.
-
-    Args:
-        figures: the `TypedDict` that result.json must be.
-    """
-    path = folder / "result.json"
-    if not path.exists():
-        return None
-    try:
-        result: dict[str, Any] = read_json(path)
-        conform(result, figures, where="it")
-    except ValueError as problem:
-        raise WordwaveError(
-            f"'{path}' is not the result of a run ({problem}); remove it to train anew"
-        ) from None
-    return result
-
-
-class Trained(ABC):
-    """A model and all it takes to use it: how texts become ids, how it was trained.
-
-    A class that derives from it has a `load` that reads what `save` wrote.
-    """
+class TextModel(ABC):
+    """A network with all that is needed to use it on texts: a tokenizer or alphabet, a config."""
 
     task: ClassVar[str]
-    """What `wordwave train` calls it."""
+    """Its name in `wordwave train TASK`."""
+    config_class: ClassVar[type]
     model: nn.Module
     config: Any
 
     def save(self, folder: Path) -> None:
-        """Write files that other tools can read: config.yaml, words as JSON, weights as
-        safetensors."""
-        check_place(folder / WEIGHTS)
-        # Weights of an earlier model must not be taken for those of these words.
+        """Write config.yaml, the vocabulary as JSON and the weights as safetensors."""
+        check_writable(folder / WEIGHTS)
+        # Weights of an earlier model must not be combined with this vocabulary.
         (folder / WEIGHTS).unlink(missing_ok=True)
-        self.save_all_but_weights(folder)
+        self.save_without_weights(folder)
         self.save_weights(folder)
 
+    def save_without_weights(self, folder: Path) -> None:
+        """Write what is known before training."""
+        save_config(folder, self.task, self.config)
+        self.save_vocabulary(folder)
+
     @abstractmethod
-    def save_all_but_weights(self, folder: Path) -> None:
-        """What is known before training."""
+    def save_vocabulary(self, folder: Path) -> None:
+        """Write how texts become ids."""
 
     def save_weights(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
-        """The model's weights, or others of the same shapes, such as the best so far."""
-        save_weights(folder, self.task, self.model, weights)
+        """Write the model's weights, or others of the same shapes, such as the best so far."""
+        weights = self.model.state_dict() if weights is None else weights
+        write_tensors(folder / WEIGHTS, weights, format="pt")
+
+    @classmethod
+    def load(cls: type[M], folder: str | Path) -> M:
+        """Read what `save` wrote, or a run of `wordwave train`."""
+        folder = Path(folder)
+        config: Any = read_config(folder, cls.task, cls.config_class)
+        check_trained(folder)
+        return cls.load_parts(folder, config)
+
+    @classmethod
+    @abstractmethod
+    def load_parts(cls: type[M], folder: Path, config: Any) -> M:
+        """Read the vocabulary and the weights."""
 
 
-LOCK = ".training.lock"
-WRITTEN = (
-    *("config.yaml", "vocab.json", "tokenizer.json", "casing.json", MARK, "metrics.jsonl"),
-    *("tensorboard", "state", "state/state.safetensors", "model.safetensors", "test.jsonl"),
-    *("result.json", LOCK),
-)
-"""Names in a run folder that a training may write."""
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a model on some data."""
+
+    scores: dict[str, Any]
+    """JSON values."""
+    lines: list[str]
+    """The same for people."""
 
 
-class Prepared(ABC):
-    """All that a training needs, and what the user should know of it."""
+class Job(ABC, Generic[Config, Data]):
+    """A task with a config: how its data is loaded, its model made, trained, saved and scored.
 
-    task: Task
-    notes: list[str]
+    job = ClassificationJob(config)
+    job.prepare(job.load_data()).train(folder)
+
+    job = ClassificationJob.from_run(folder)
+    job.evaluate(job.test_data(folder))
+    """
+
+    model_class: ClassVar[type[TextModel]]
+    result_schema: ClassVar[Any]
+    """The `TypedDict` of result.json: the keys that `summary` uses."""
+    unit: ClassVar[str] = "words"
+    """What training counts."""
+    counts_epochs: ClassVar[bool] = False
+    """Whether progress is shown in epochs, not in steps."""
+    next_command: ClassVar[str]
+    """An example of what to do with a finished `{run}`."""
+
+    text_model: Any
+    """Set by `prepare` and `from_run`."""
+    task: Any
+    """A `training.loop.Task`, set by `prepare`."""
     fingerprint: str
-    """Of the examples."""
+    """Of the data, set by `prepare`."""
 
-    @property
+    def __init__(self, config: Config) -> None:
+        self.config: Any = config
+        self.notes: list[str] = []
+        """What the user should know about the data."""
+
+    @classmethod
+    def from_run(cls: type[J], folder: Path) -> J:
+        """The job of a finished run, ready to evaluate."""
+        text_model = cls.model_class.load(folder)
+        job = cls(text_model.config)
+        job.text_model = text_model
+        return job
+
     @abstractmethod
-    def trained(self) -> Trained:
-        """What will be trained, and kept."""
-
-    @property
-    def to_score(self) -> str:
-        """What `result` will score, if that takes its time."""
-        return ""
+    def load_data(self) -> Data:
+        """Training, validation and test data, as the config says."""
 
     @abstractmethod
-    def result(
-        self, training: Training, journal: list[dict[str, Any]], folder: Path
-    ) -> dict[str, Any]:
-        """The figures of a finished training, whose best weights are in the model.
+    def prepare(self: J, data: Data) -> J:
+        """Make the vocabulary and the model, from the training data only, and encode the data.
 
-        The test part is scored here, and nowhere else.
+        The model depends on the config and the data, not on the global random state.
         """
 
+    @abstractmethod
+    def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
+        """The scores of a finished training, whose best weights have been loaded.
 
-def train(
-    prepared: Prepared,
-    folder: Path,
-    *,
-    processes: Processes | None = None,
-    save_every: float = 60.0,
-    watch: Watch | None = None,
-) -> dict[str, Any]:
-    """Train in a run folder, from where it was left; the figures of the finished run, which only
-    the main process has.
+        The test set is scored here and nowhere else.
+        """
 
-    Args:
-        save_every, watch: as in `train_in_folder`.
-    """
-    trained = prepared.trained
-    training = Training(
-        trained.model,
-        prepared.task,
-        trained.config.training,
-        examples=prepared.fingerprint,
-        processes=processes or launched_processes(),
-    )
-    if not training.processes.is_main_process:
-        train_in_folder(folder, training, save_every=save_every, watch=watch)
-        return {}
-    with _alone_in(folder):
-        if not (folder / "state").exists():
-            trained.save_all_but_weights(folder)
-            mark(folder, trained.config.data.files)
-        try:
-            journal = train_in_folder(folder, training, save_every=save_every, watch=watch)
-        except KeyboardInterrupt:
-            if training.best:
-                trained.save_weights(folder, training.best)
-            raise
-        trained.save_weights(folder)  # scoring may take long, and be stopped
-        if watch is not None and prepared.to_score:
-            is_seen(Note(f"Scoring {prepared.to_score} …"), watch)
-        result = prepared.result(training, journal, folder)
-        trained.save_all_but_weights(folder)  # some file may have been removed in the meantime
-        mark(folder, trained.config.data.files)
-        trained.save_weights(folder)
-        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-        shutil.rmtree(folder / "state", ignore_errors=True)  # it is not needed any more
-        return result
+    def result(
+        self, training: Training, metrics: list[dict[str, Any]], folder: Path
+    ) -> dict[str, Any]:
+        """The content of result.json."""
+        progress = training.progress
+        seconds = [r["seconds"] for r in metrics]
+        speeds = [r["words_per_second"] for r in metrics]
+        return {
+            **self.final_scores(training, folder),
+            "examples": self.fingerprint,
+            "best_epoch": progress.best_epoch,
+            "best_step": progress.best_step,
+            "epochs": progress.epoch,
+            "steps": progress.step,
+            "parameters": count_parameters(self.text_model.model),
+            "seconds": round(sum(seconds), 1),
+            "epoch_seconds": median(seconds) if metrics else None,
+            f"{self.unit}_per_second": median(speeds) if metrics else None,
+        }
 
+    @property
+    @abstractmethod
+    def run_name(self) -> str:
+        """The default name of the run folder."""
 
-def remove_remains(folder: Path) -> None:
-    """Remove what a training that was killed after its last file has left of itself."""
-    if (folder / "state").exists() or (folder / LOCK).exists():
-        # Another process may be at it, or the folder read-only: nothing depends on this.
-        with suppress(OSError), locked(folder / LOCK, timeout=0):
-            remove_unfinished(folder)
+    @abstractmethod
+    def summary(self, result: dict[str, Any]) -> list[str]:
+        """A result in lines for people."""
+
+    @abstractmethod
+    def read_data(self, **files: Any) -> Any:
+        """Data to evaluate on, from files."""
+
+    @abstractmethod
+    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
+        """Data to evaluate on, as the config of a run names it: its test set.
+
+        Args:
+            trusted: open the files that it names even if the run was not trained here.
+        """
+
+    @abstractmethod
+    def evaluate(self, data: Any, **options: Any) -> Evaluation:
+        """Score the model on data of `read_data` or `test_data`."""
+
+    @property
+    def may_differ(self) -> tuple[str, ...]:
+        """Settings that follow from the data, not from the config."""
+        return ()
+
+    @property
+    def scored_at_end(self) -> str:
+        """What `result` will score, if that takes long."""
+        return ""
+
+    def show_loss(self, loss: float) -> str:
+        """The loss of a step, beside the progress bar."""
+        return f"loss {loss:.4f}"
+
+    def show_scores(self, report: Epoch) -> str:
+        """An evaluation during training, in one line."""
+        scores = ", ".join(f"{name} {value:.4f}" for name, value in report.scores.items())
+        return f"loss {report.loss:.4f}" + (f"  validation {scores}" if scores else "")
+
+    def check_config(self, folder: Path) -> None:
+        """Raise if a run was started in this folder with other settings."""
+        check_same_config(folder, self.model_class.task, self.config, may_differ=self.may_differ)
+
+    def finished(self, folder: Path) -> dict[str, Any] | None:
+        """The result of a finished run, `None` for one in progress."""
+        return read_result(folder, self.result_schema)
+
+    def check_signed(self, folder: Path, *, trusted: bool = False) -> None:
+        """Raise unless the data that the config of a run names may be opened."""
+        check_signed(folder, self.config.data.files, trusted=trusted)
+
+    def training(self, processes: Processes | None = None) -> Training:
+        """The training loop, before its first step."""
+        return Training(
+            self.text_model.model,
+            self.task,
+            self.text_model.config.training,
+            examples=self.fingerprint,
+            processes=processes or launched_processes(),
+        )
+
+    def train(
+        self,
+        folder: Path,
+        *,
+        processes: Processes | None = None,
+        save_every: float = 60.0,
+        watch: Watch | None = None,
+    ) -> dict[str, Any]:
+        """Train in a run folder, resuming if it was stopped; returns the result, which only the
+        main process has.
+
+        Args:
+            save_every, watch: as in `train_in_folder`.
+        """
+        text_model, training = self.text_model, self.training(processes)
+        if not training.processes.is_main_process:
+            train_in_folder(folder, training, save_every=save_every, watch=watch)
+            return {}
+        with locked_folder(folder):
+            if not (folder / "state").exists():
+                text_model.save_without_weights(folder)
+                sign(folder, self.config.data.files)
+            try:
+                metrics = train_in_folder(folder, training, save_every=save_every, watch=watch)
+            except KeyboardInterrupt:
+                if training.best:
+                    text_model.save_weights(folder, training.best)
+                raise
+            text_model.save_weights(folder)  # scoring may take long, and be interrupted
+            if watch is not None and self.scored_at_end:
+                is_seen(f"Scoring {self.scored_at_end} …", watch)
+            result = self.result(training, metrics, folder)
+            text_model.save_without_weights(folder)  # in case a file was removed in the meantime
+            sign(folder, self.config.data.files)
+            text_model.save_weights(folder)
+            write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
             shutil.rmtree(folder / "state", ignore_errors=True)
+            return result
 
 
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuse to train where another process does: they would write over each other."""
-    path = folder / LOCK
-    check_place(path)
-    check_inside(folder, WRITTEN)
-    with ExitStack() as held:
-        try:
-            with naming(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                held.enter_context(locked(path, timeout=0))
-        except Timeout:
-            raise WordwaveError(
-                f"another process is training in '{folder}': wait for it, or choose another --out"
-            ) from None
-        if (folder / "result.json").exists():
-            raise WordwaveError(f"another process has just finished the run in '{folder}'")
-        remove_unfinished(folder)
-        remove_unfinished(folder / "state")
-        yield
+_JOBS = {
+    "classify": ("wordwave.tasks.classification", "ClassificationJob"),
+    "translate": ("wordwave.tasks.translation", "TranslationJob"),
+    "lm": ("wordwave.tasks.language_modelling", "LanguageModelJob"),
+}
+
+
+def job_class(task: str) -> type[Job[Any, Any]]:
+    """The job of `wordwave train TASK`."""
+    module, name = _JOBS[task]
+    found: type[Job[Any, Any]] = getattr(import_module(module), name)
+    return found

@@ -1,4 +1,4 @@
-"""Sentences and their translations, as the training loop wants them."""
+"""Machine translation: the training task, its scores, and the job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any, TypedDict
 
 import torch
@@ -16,20 +15,31 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.config_io import MOST_JSON, from_dict, parse_json
-from wordwave.data.parallel import ParallelSentences, ParallelSplits
-from wordwave.errors import WordwaveError
+from wordwave.data.parallel import (
+    BUILT_IN,
+    ParallelSentences,
+    ParallelSplits,
+    cut_dev,
+    first_release,
+    load_named,
+    read_pairs,
+)
+from wordwave.data.registry import names
+from wordwave.errors import WordwaveError, unknown
 from wordwave.files import read_text, write_text
 from wordwave.memory import check_training_fits
-from wordwave.models.classifier import count_parameters
-from wordwave.models.encoder_decoder import END, PADDING, START, UNKNOWN
-from wordwave.models.eval_mode import eval_mode
-from wordwave.models.lstm_decoder import translation_model
+from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
+from wordwave.models.utils import eval_mode
 from wordwave.tasks.bleu import TranslationScores, score_translations, tokenised_bleu
-from wordwave.tasks.config import TranslationConfig, TranslationTrainingConfig
-from wordwave.tasks.run import Prepared, check_same
+from wordwave.tasks.config import (
+    PAIRS,
+    ParallelDataConfig,
+    TranslationConfig,
+    TranslationTrainingConfig,
+)
+from wordwave.tasks.run import Evaluation, Job
 from wordwave.tasks.translator import (
-    Search,
-    SubwordEncoder,
+    BeamConfig,
     Translation,
     Translator,
     texts_of,
@@ -37,51 +47,54 @@ from wordwave.tasks.translator import (
 )
 from wordwave.tensor_files import check_like
 from wordwave.text.batching import Sentences, by_length, token_batches
-from wordwave.training.loop import Training
-from wordwave.training.positions import check_reach
-from wordwave.training.task import Positions
+from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
+from wordwave.training.loop import Positions, Training
+from wordwave.training.positions import check_random_positions
 
 Weights = dict[str, Tensor]
 
 BATCH_WORDS = 2048
-"""Words scored at once."""
+"""Words in a batch of the validation set."""
+GREEDY = BeamConfig(beam=1)
+TRANSLATIONS = "test.jsonl"
+"""The file in a run folder with the translations of the test set."""
 
 
 @dataclass(frozen=True)
 class SentencePairs:
-    """Source and target ids, one for one, without start and end."""
+    """Ids of source and target sentences, without start and end."""
 
     sources: Sentences
     targets: Sentences
 
     @property
     def lengths(self) -> Tensor:
-        """Words of the longer side, the end of the target counted. Shape: (N,)"""
+        """Length of the longer side, including the end of the target. Shape: (N,)"""
         return torch.maximum(self.sources.lengths, self.targets.lengths + 1)
 
     def batch(self, rows: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """What is read, what has been written, and what is to be written next.
+        """The input of the encoder, the input of the decoder, and its targets.
 
         Shape: rows (B,) -> (B, S), (B, T + 1), (B, T + 1)
         """
         source, target = self.sources.padded(rows), self.targets.padded(rows)
-        before = F.pad(target, (1, 0), value=START)
-        after = F.pad(target, (0, 1), value=PADDING)
-        after[torch.arange(len(rows)), self.targets.lengths[rows]] = END
-        # Nothing is read after the last word, so the words before are as many as those to write.
-        before = before.masked_fill(after == PADDING, PADDING)
+        before = F.pad(target, (1, 0), value=BOS_ID)
+        after = F.pad(target, (0, 1), value=PADDING_ID)
+        after[torch.arange(len(rows)), self.targets.lengths[rows]] = EOS_ID
+        # The decoder has as many inputs as targets: none after the last word.
+        before = before.masked_fill(after == PADDING_ID, PADDING_ID)
         return source.to(device), before.to(device), after.to(device)
 
 
 @dataclass
 class TranslationTask:
-    """Say the next word of a translation.
+    """Predict the next subword of a translation.
 
     Args:
-        train: what is learnt from.
-        dev: what selects the best weights.
-        settings: label smoothing, word dropout, and how many looks' weights are remembered.
-        bleu: BLEU on a part of dev, or `None`.
+        train: the training set.
+        dev: the validation set.
+        settings: label smoothing, word dropout, and the number of weights to average.
+        bleu: computes BLEU on a part of the validation set, or `None`.
     """
 
     train: SentencePairs
@@ -89,7 +102,7 @@ class TranslationTask:
     settings: TranslationTrainingConfig
     bleu: Callable[[], float] | None = None
     recent: deque[Weights] = field(init=False)
-    """The weights at the last looks, the latest one last."""
+    """The weights at the last evaluations, the latest ones last."""
 
     def __post_init__(self) -> None:
         self.recent = deque(maxlen=self.settings.average)
@@ -100,38 +113,38 @@ class TranslationTask:
     def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
         device = next(model.parameters()).device
         source, before, after = self.train.batch(rows, device)
-        places = positions(source != PADDING), positions(before != PADDING)
+        drawn = positions(source != PADDING_ID), positions(before != PADDING_ID)
         total = model(
             self._dropped(source),
             self._dropped(before),
-            *places,
-            wanted=after,
+            *drawn,
+            labels=after,
             label_smoothing=self.settings.label_smoothing,
         )
-        n = int((after != PADDING).sum())
-        return total, n, n + int((source != PADDING).sum())
+        n = int((after != PADDING_ID).sum())
+        return total, n, n + int((source != PADDING_ID).sum())
 
     def _dropped(self, ids: Tensor) -> Tensor:
-        """With some words taken for unknown ones. Shape: (B, L) -> (B, L)"""
+        """With some words replaced by the unknown word. Shape: (B, L) -> (B, L)"""
         share = self.settings.word_dropout
         if not share:
             return ids
-        dropped = (torch.rand(ids.shape, device=ids.device) < share) & (ids > END)
-        return ids.masked_fill(dropped, UNKNOWN)
+        dropped = (torch.rand(ids.shape, device=ids.device) < share) & (ids > EOS_ID)
+        return ids.masked_fill(dropped, UNKNOWN_ID)
 
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.settings.average:
             weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
             self.recent.append(weights)
-        return self.figures(model)
+        return self.metrics(model)
 
-    def figures(self, model: nn.Module) -> dict[str, float]:
-        """How good a model is on dev, what selects first."""
+    def metrics(self, model: nn.Module) -> dict[str, float]:
+        """Metrics on the validation set, the one that selects first."""
         scores = {"likelihood": likelihood(model, self.dev)}
         if not math.isfinite(scores["likelihood"]):
             raise WordwaveError(
-                f"the likelihood of dev is {scores['likelihood']}: lower learning_rate, "
-                f"got {self.settings.learning_rate}"
+                f"the likelihood of the validation set is {scores['likelihood']}: lower "
+                f"learning_rate, got {self.settings.learning_rate}"
             )
         if self.bleu is not None:
             scores["bleu"] = self.bleu()
@@ -147,60 +160,47 @@ class TranslationTask:
         check_like(state, {f"{i}.{k}": v for i in range(n) for k, v in weights.items()})
 
     def load_state(self, state: Weights) -> None:
-        by_look: dict[int, Weights] = {}
+        found: dict[int, Weights] = {}
         for name, value in state.items():
-            look, _, key = name.partition(".")
-            by_look.setdefault(int(look), {})[key] = value
-        self.recent = deque((by_look[i] for i in sorted(by_look)), maxlen=self.settings.average)
+            number, _, key = name.partition(".")
+            found.setdefault(int(number), {})[key] = value
+        self.recent = deque((found[i] for i in sorted(found)), maxlen=self.settings.average)
 
     def averaged(self) -> Weights:
-        """The mean of the weights at the last looks; empty if none are remembered."""
-        if not self.recent:
-            return {}
+        """The mean of the weights at the last evaluations."""
         return {k: torch.stack([w[k] for w in self.recent]).mean(0) for k in self.recent[0]}
 
 
 def likelihood(model: nn.Module, pairs: SentencePairs) -> float:
-    """The mean log-probability of a piece of the true translations."""
+    """The mean log-probability of a subword of the reference translations."""
     total, n = 0.0, 0
     with eval_mode(model) as device:
         for rows in by_length(pairs.lengths, BATCH_WORDS):
             source, before, after = pairs.batch(rows, device)
-            total += float(model(source, before, wanted=after))
-            n += int((after != PADDING).sum())
+            total += float(model(source, before, labels=after))
+            n += int((after != PADDING_ID).sum())
     return -total / n
 
 
-GREEDY = Search(beam=1)
-SAID = "test.jsonl"
-"""The file in a run folder with the translations of the test part."""
-
-
-class TestFigure(TypedDict):
-    """What is shown of `Figure`."""
-
+class _Score(TypedDict):
     value: float
     interval: tuple[float, float]
     signature: str
 
 
-class TestScores(TypedDict):
-    """What is shown of `TranslationScores`."""
-
+class _TestScores(TypedDict):
     n: int
-    bleu: TestFigure
-    tokenised_bleu: TestFigure
-    chrf: TestFigure
+    bleu: _Score
+    tokenised_bleu: _Score
+    chrf: _Score
 
 
-class _MayHave(TypedDict, total=False):
+class _Optional(TypedDict, total=False):
     dev_bleu: float
 
 
-class Result(_MayHave):
-    """What is shown of result.json."""
-
-    test: TestScores | None
+class _Result(_Optional):
+    test: _TestScores | None
     dev_likelihood: float
     averaged: bool
     steps: int
@@ -209,173 +209,222 @@ class Result(_MayHave):
     seconds: float
 
 
-@dataclass(frozen=True)
-class PreparedTranslator(Prepared):
-    """A translator before its training."""
+class TranslationJob(Job[TranslationConfig, ParallelSplits]):
+    """Train or evaluate a translation model."""
 
-    translator: Translator
+    model_class, result_schema = Translator, _Result
+    next_command = 'echo "a sentence" | wordwave translate {run}'
+    config: TranslationConfig
+    text_model: Translator
     task: TranslationTask
     test: ParallelSentences | None
-    notes: list[str]
-    fingerprint: str
+    first_release: list[str] | None = None
+    """Other references of the test set, set by `test_data`."""
+
+    def load_data(self) -> ParallelSplits:
+        return load_pairs(self.config.data)
+
+    def prepare(self, data: ParallelSplits) -> TranslationJob:
+        config, (source, target) = self.config, texts_of(self.config)
+
+        def tokenised(pairs: ParallelSentences) -> ParallelSentences:
+            sources = [source.tokenised(text) for text in pairs.sources]
+            targets = [target.tokenised(text) for text in pairs.targets]
+            return ParallelSentences(sources, targets, pairs.name)
+
+        train, dev = tokenised(data.train), tokenised(data.dev)
+        subwords = train_subwords(config, [*train.sources, *train.targets], data.train.targets)
+        self.notes = [f"{len(train):,} pairs, {len(subwords):,} subwords for both languages"]
+        check_training_fits(
+            lambda: translation_model(config.model, len(subwords)),
+            "fewer or narrower layers (--dim, --feed-forward-dim, --encoder-layers, "
+            "--decoder-layers), or fewer subwords (--bpe-size)",
+            row_sparse=False,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.training.seed)
+            model = translation_model(config.model, len(subwords))
+        self.text_model = translator = Translator(model, subwords, config)
+        self.task = TranslationTask(self._encoded(train), self._encoded(dev), config.training)
+        check_random_positions(
+            config.training.random_positions,
+            int(self.task.train.lengths.max()),
+            "subwords of the longest sentence",
+            config.model.max_length + 1 if config.model.embedding.kind == "pe" else None,
+        )
+        if n := config.training.eval_bleu:
+            texts, references = data.dev.sources[:n], [t.lower() for t in dev.targets[:n]]
+
+            def bleu() -> float:
+                found = translator.translations(texts, GREEDY)[0]
+                return tokenised_bleu([best[0].tokenised for best in found], references)
+
+            self.task.bleu = bleu
+        self.test, self.fingerprint = data.test, data.fingerprint()
+        return self
+
+    def _encoded(self, pairs: ParallelSentences) -> SentencePairs:
+        """Pairs as ids, without those of which one side is too long."""
+        subwords = self.text_model.subwords
+        sides = [subwords.encode(side)[0] for side in (pairs.sources, pairs.targets)]
+        fits = torch.maximum(sides[0].lengths, sides[1].lengths) <= subwords.max_length
+        if not fits.all():
+            self.notes.append(
+                f"{int((~fits).sum()):,} of {len(pairs):,} pairs of {pairs.name} have more than "
+                f"{subwords.max_length} subwords and were left out (--max-length)"
+            )
+        if not fits.any():
+            raise WordwaveError(
+                f"{pairs.name} must have a pair of at most {subwords.max_length} subwords a side "
+                "(--max-length), got none"
+            )
+        kept = (
+            Sentences(side.ids[fits.repeat_interleave(side.lengths)], side.lengths[fits])
+            for side in sides
+        )
+        return SentencePairs(*kept)
 
     @property
-    def trained(self) -> Translator:
-        return self.translator
+    def scored_at_end(self) -> str:
+        return "" if self.test is None else f"{len(self.test):,} translations of the test set"
 
-    @property
-    def to_score(self) -> str:
-        return "" if self.test is None else f"{len(self.test):,} translations of the test part"
-
-    def result(
-        self, training: Training, journal: list[dict[str, Any]], folder: Path
-    ) -> dict[str, Any]:
-        model = self.translator.model
-        averaged = prefer_average(self.translator, self.task)
-        test, n_cut = None, 0
+    def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
+        model, averaged = self.text_model.model, self._average_if_better()
+        test, n_truncated = None, 0
         if self.test is not None:
-            said, n_cut = best_of(self.translator, self.test.sources)
-            test = scored(self.translator, said, self.test.targets).plain()
-            write_said(said, folder)
+            found, n_truncated = best_translations(self.text_model, self.test.sources)
+            test = score(self.text_model, found, self.test.targets).plain()
+            lines = (json.dumps(t.plain(), ensure_ascii=False) + "\n" for t in found)
+            write_text(folder / TRANSLATIONS, "".join(lines))
         return {
             "test": test,
-            "test_sentences_cut": n_cut,
-            "examples": self.fingerprint,
-            **{f"dev_{name}": value for name, value in self.task.figures(model).items()},
+            "test_sentences_cut": n_truncated,
+            **{f"dev_{name}": value for name, value in self.task.metrics(model).items()},
             "averaged": averaged,
-            "best_step": training.progress.best_step,
-            "steps": training.progress.step,
-            "parameters": count_parameters(model),
-            "words_per_second": median(r["words_per_second"] for r in journal) if journal else None,
-            "seconds": round(sum(r["seconds"] for r in journal), 1),
         }
 
-
-def prepare(config: TranslationConfig, parts: ParallelSplits) -> PreparedTranslator:
-    """Make pieces, model and ids; only the training part is looked at for the first two.
-
-    The model depends on the config and the data alone, not on the global random state.
-    """
-    source, target = texts_of(config)
-
-    def tokenised(pairs: ParallelSentences) -> ParallelSentences:
-        sides = (
-            [source.tokenised(t) for t in pairs.sources],
-            [target.tokenised(t) for t in pairs.targets],
-        )
-        return ParallelSentences(*sides, pairs.name)
-
-    train, dev = tokenised(parts.train), tokenised(parts.dev)
-    pieces = train_subwords(config, [*train.sources, *train.targets], parts.train.targets)
-    notes = [f"{len(train):,} pairs, {len(pieces):,} pieces of words for both languages"]
-    check_training_fits(
-        lambda: translation_model(config.model, len(pieces)),
-        "fewer or narrower layers (--dim, --feed-forward-dim, --encoder-layers, --decoder-layers), "
-        "or fewer pieces of words (--bpe-size)",
-        row_sparse=False,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.training.seed)
-        model = translation_model(config.model, len(pieces))
-    translator = Translator(model, pieces, config)
-    task = TranslationTask(
-        encoded(train, pieces, notes), encoded(dev, pieces, notes), config.training
-    )
-    check_reach(
-        config.training.random_positions,
-        int(task.train.lengths.max()),
-        "pieces of the longest sentence",
-        config.model.max_length + 1 if config.model.embedding == "pe" else None,
-    )
-    n = config.training.eval_bleu
-    if n:
-        texts, wanted = parts.dev.sources[:n], [t.lower() for t in dev.targets[:n]]
-
-        def bleu() -> float:
-            said = translator.translations(texts, GREEDY)[0]
-            return tokenised_bleu([best[0].tokenised for best in said], wanted)
-
-        task.bleu = bleu
-    return PreparedTranslator(translator, task, parts.test, notes, parts.fingerprint())
-
-
-def encoded(pairs: ParallelSentences, pieces: SubwordEncoder, notes: list[str]) -> SentencePairs:
-    """ParallelSentences as ids, without those of which one side is too long."""
-    sources, targets = pieces.encode(pairs.sources)[0], pieces.encode(pairs.targets)[0]
-    fits = torch.maximum(sources.lengths, targets.lengths) <= pieces.max_length
-    if not fits.all():
-        notes.append(
-            f"{int((~fits).sum()):,} of {len(pairs):,} pairs of {pairs.name} have more than "
-            f"{pieces.max_length} pieces and were left out (--max-length)"
-        )
-    if not fits.any():
-        raise WordwaveError(
-            f"{pairs.name} must hold a pair of at most {pieces.max_length} pieces a side "
-            "(--max-length), got none"
-        )
-
-    def kept(sentences: Sentences) -> Sentences:
-        ids = sentences.ids[fits.repeat_interleave(sentences.lengths)]
-        return Sentences(ids, sentences.lengths[fits])
-
-    return SentencePairs(kept(sources), kept(targets))
-
-
-def check_same_run(config: TranslationConfig, folder: Path) -> None:
-    """Refuse to go on with a run that was begun with other settings."""
-    check_same(folder, Translator.task, config)
-
-
-def prefer_average(translator: Translator, task: TranslationTask) -> bool:
-    """Take the average of the last looks' weights if dev likes it better; whether it did."""
-    if len(task.recent) < 2:
+    def _average_if_better(self) -> bool:
+        """Load the mean of the last weights if it scores higher on the validation set."""
+        if len(self.task.recent) < 2:
+            return False
+        model = self.text_model.model
+        best = {k: v.detach().clone() for k, v in model.state_dict().items()}
+        before = next(iter(self.task.metrics(model).values()))
+        model.load_state_dict(self.task.averaged())
+        if next(iter(self.task.metrics(model).values())) > before:
+            return True
+        model.load_state_dict(best)
         return False
-    model = translator.model
-    best: Weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
-    before = next(iter(task.figures(model).values()))
-    model.load_state_dict(task.averaged())
-    if next(iter(task.figures(model).values())) > before:
-        return True
-    model.load_state_dict(best)
-    return False
+
+    @property
+    def run_name(self) -> str:
+        model = self.config.model
+        return f"{self.config.data.name}-{model.architecture}-{model.embedding.kind}"
+
+    def summary(self, result: dict[str, Any]) -> list[str]:
+        weights = "averaged weights" if result["averaged"] else "weights of one evaluation"
+        bleu = f", BLEU {result['dev_bleu']:.1f}" if "dev_bleu" in result else ""
+        speed = result["words_per_second"]
+        speed = "" if speed is None else f", {speed:,.0f} words/s, {result['seconds']:,.0f} s"
+        return [
+            f"validation likelihood {result['dev_likelihood']:.4f}{bleu} "
+            f"({weights}, {result['steps']:,} steps)",
+            *(score_lines(result["test"]) if result["test"] is not None else ()),
+            f"{result['parameters']:,} parameters{speed}",
+        ]
+
+    def read_data(self, **files: Any) -> ParallelSentences:
+        """Args: source, target: files of sentences and their translations."""
+        return read_pairs(files["source"], files["target"])
+
+    def test_data(self, folder: Path, *, trusted: bool = False) -> ParallelSentences:
+        self.check_signed(folder, trusted=trusted)
+        test = self.load_data().test
+        if test is None:
+            raise WordwaveError(f"'{folder}' has no test set: name one with --source and --target")
+        self.first_release = first_release_targets(self.config.data)
+        return test
+
+    def evaluate(self, data: ParallelSentences, **options: Any) -> Evaluation:
+        """Args: beam, length_penalty: as in `BeamConfig`."""
+        translator, beam = self.text_model, BeamConfig(**options)
+        found, n_truncated = best_translations(translator, data.sources, beam)
+        scores = score(translator, found, data.targets).plain()
+        lines = [f"{data.name}:", *score_lines(scores)]
+        if n_truncated:
+            lines.append(
+                f"{n_truncated:,} of {len(data):,} sentences were truncated to "
+                f"{translator.subwords.max_length} subwords"
+            )
+        if self.first_release is not None:
+            scores["first_release"] = score(translator, found, self.first_release).plain()
+            lines.append("against the German sentences of the first release:")
+            lines += score_lines(scores["first_release"])
+        return Evaluation(scores, lines)
 
 
-def evaluate(
-    translator: Translator, pairs: ParallelSentences, search: Search | None = None
-) -> TranslationScores:
-    """How good a translator is on pairs of sentences."""
-    return scored(translator, best_of(translator, pairs.sources, search)[0], pairs.targets)
+def load_pairs(data: ParallelDataConfig) -> ParallelSplits:
+    """Training, validation and test set; the last is `None` where none is named."""
+    if data.source is None:
+        known = (BUILT_IN, *names("translation"))
+        if data.data not in known:
+            raise WordwaveError(
+                f"{unknown('data', data.data, known)}; files of your own are named by --source "
+                "and --target"
+            )
+        return load_named(data.data, data.source_language, data.target_language)
+    train, dev, test = (
+        read_pairs(getattr(data, one), getattr(data, other)) if getattr(data, one) else None
+        for one, other in PAIRS
+    )
+    assert train is not None
+    return ParallelSplits(*(cut_dev(train) if dev is None else (train, dev)), test)
 
 
-def best_of(
-    translator: Translator, texts: list[str], search: Search | None = None
+def first_release_targets(data: ParallelDataConfig) -> list[str] | None:
+    """The references of the first release of a named data set's test set, if it is here."""
+    if data.source is not None or data.target_language != "de":
+        return None
+    return first_release(data.data)
+
+
+def best_translations(
+    translator: Translator, texts: list[str], beam: BeamConfig | None = None
 ) -> tuple[list[Translation], int]:
-    """The best translation of each text, and how many texts were cut to the greatest length."""
-    found, n_cut = translator.translations(texts, search)
-    return [best[0] for best in found], n_cut
+    """The best translation of each text, and the number of texts that were truncated."""
+    found, n_truncated = translator.translations(texts, beam)
+    return [best[0] for best in found], n_truncated
 
 
-def scored(
-    translator: Translator, said: list[Translation], references: list[str]
+def score(
+    translator: Translator, translations: list[Translation], references: list[str]
 ) -> TranslationScores:
-    """How good translations are."""
+    """BLEU and chrF of translations."""
     moses = translator.config.text.words == "moses"
     return score_translations(
-        [t.text for t in said],
+        [t.text for t in translations],
         references,
         language=translator.config.data.target_language,
-        tokenised=[t.tokenised for t in said] if moses else None,
+        tokenised=[t.tokenised for t in translations] if moses else None,
     )
 
 
-def write_said(said: list[Translation], folder: Path) -> None:
-    """Keep the translations of the test part, for other references and other scorers."""
-    lines = (json.dumps(t.plain(), ensure_ascii=False) + "\n" for t in said)
-    write_text(folder / SAID, "".join(lines))
+def score_lines(scores: dict[str, Any]) -> list[str]:
+    """Each score with its interval and signature."""
+    names = {"bleu": "BLEU", "tokenised_bleu": "BLEU, lower-case tokens", "chrf": "chrF"}
+    lines = []
+    for key, name in names.items():
+        one = scores[key]
+        low, high = one["interval"]
+        lines.append(
+            f"{name} {one['value']:.2f} [{low:.2f}, {high:.2f}] on {scores['n']:,} sentences, "
+            f"{one['signature']}"
+        )
+    return lines
 
 
-def read_said(folder: Path) -> list[Translation]:
-    """What `write_said` wrote."""
-    path = folder / SAID
+def read_translations(folder: Path) -> list[Translation]:
+    """The translations of the test set that a finished run has kept."""
+    path = folder / TRANSLATIONS
     lines = read_text(path, most=MOST_JSON).removesuffix("\n").split("\n")
     return [from_dict(Translation, parse_json(line), where=f"'{path}'") for line in lines]

@@ -1,1 +1,1 @@
-"""Text: tokens, vocabularies, batches. Knows no model."""
+"""Text: tokenizers, vocabularies and batching. Imports no model."""

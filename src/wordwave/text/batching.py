@@ -1,4 +1,4 @@
-"""Many sentences as ids, in one flat tensor."""
+"""Sentences as ids in one flat tensor, and their batches."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 
 class Sentences:
-    """Sentences one after the other, without padding.
+    """Concatenated sentences, without padding.
 
-    A sentence of no words becomes one unknown word, so that every sentence has at least one.
+    An empty sentence becomes one unknown word, so that every sentence has at least one.
 
     Shape: ids (sum of lengths,), lengths (N,); integers
     """
@@ -54,7 +54,7 @@ class Sentences:
 
     @classmethod
     def from_padded(cls, ids: Tensor) -> Sentences:
-        """Sentences from a matrix. Shape: ids (N, L), padded with 0 at the end"""
+        """Sentences from a padded matrix. Shape: ids (N, L), padded with 0 at the end"""
         if ids.dim() != 2:
             raise WordwaveError(f"ids must be (N, L), got {tuple(ids.shape)}")
         is_word = ids != PADDING_ID
@@ -79,23 +79,23 @@ class Sentences:
         lengths = self.lengths[rows].unsqueeze(1)
         columns = torch.arange(int(lengths.max()))
         places = self.starts[rows].unsqueeze(1) + columns
-        # Past the end of a sentence stand the words of the next ones, and past the last, nothing.
+        # Past the end of a sentence are the words of the next; the mask removes them.
         return self.ids[places.clamp_(max=len(self.ids) - 1)].long() * (columns < lengths)
 
 
 POOL = 50
-"""Batches whose rows are sorted together."""
+"""The number of batches whose rows are sorted by length together."""
 
 
 def bucketed(
     lengths: Tensor, batch_size: int, *, generator: torch.Generator, group: int = 1
 ) -> list[Tensor]:
-    """Row numbers of each batch of one epoch, in random order.
+    """The row indices of each batch of an epoch, bucketed by length.
 
-    Rows are shuffled, sorted by length within pools of 50 batches, and cut. `group` consecutive
-    rows (the two sentences of a minimal pair) stay together.
+    Rows are shuffled, sorted by length within pools of 50 batches, and cut into batches, which are
+    shuffled. `group` consecutive rows (the two sentences of a minimal pair) stay together.
 
-    Shape: lengths (N,) -> tensors of at most batch_size row numbers
+    Shape: lengths (N,) -> tensors of at most batch_size row indices
     """
     per_batch = max(batch_size // group, 1)
     longest = lengths.view(-1, group).amax(dim=1)
@@ -108,12 +108,12 @@ def bucketed(
 
 
 def token_batches(lengths: Tensor, budget: int, *, generator: torch.Generator) -> list[Tensor]:
-    """Row numbers of each batch of one epoch, in random order; batches fill a budget of words.
+    """The row indices of each batch of an epoch, bucketed by length; batches have a token budget.
 
-    Rows are shuffled, and sorted by length in pools of about 50 batches, so that little is padding
-    and batches differ from epoch to epoch.
+    Rows are shuffled and sorted by length in pools of about 50 batches, which keeps padding low and
+    varies the batches between epochs.
 
-    Shape: lengths (N,) -> tensors of row numbers
+    Shape: lengths (N,) -> tensors of row indices
     """
     order = torch.randperm(len(lengths), generator=generator)
     per_pool = max(int(POOL * budget / max(float(lengths.float().mean()), 1.0)), 1)
@@ -123,13 +123,13 @@ def token_batches(lengths: Tensor, budget: int, *, generator: torch.Generator) -
 
 
 def by_length(lengths: Tensor, budget: int) -> list[Tensor]:
-    """Row numbers in batches that fill a budget of words, the short sentences first."""
+    """Row indices in batches of a token budget, sorted by length."""
     return _filled(torch.arange(len(lengths)), lengths, budget)
 
 
 def _filled(rows: Tensor, lengths: Tensor, budget: int) -> list[Tensor]:
-    """Rows, sorted by length, in batches of as many as fit `budget` words when all are padded to
-    the longest; a row that alone has more is a batch by itself."""
+    """Rows, sorted by length, in the largest batches that have at most `budget` tokens, padding
+    included; a longer row is a batch of its own."""
     rows = rows[lengths[rows].argsort(stable=True)]
     cuts, start = [], 0
     for end, length in enumerate(lengths[rows].tolist()):

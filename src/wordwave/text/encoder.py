@@ -1,4 +1,4 @@
-"""From texts to the ids of their words, fast."""
+"""Fast encoding of texts as ids."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from wordwave.text.tokenizers import TextTokenizer
 from wordwave.text.vocabulary import Vocabulary
 
 ID = np.dtype(np.intc)  # the C int of array("i")
-MOST_CHUNKS = 100_000
-LONGEST_CHUNK = 64
+MAX_CACHED = 100_000
+MAX_CACHED_LENGTH = 64
 CHARACTERS_PER_WORD = 16
 
 
 class Encoded(NamedTuple):
-    """Texts as ids, and how many of them were cut to the greatest length."""
+    """Texts as ids, and the number of texts that were truncated."""
 
     sentences: Sentences
-    n_cut: int
+    n_truncated: int
 
 
 class TextEncoder:
-    """TextTokenizer and vocabulary together: texts in, ids out.
+    """A tokenizer and a vocabulary: encodes texts as ids.
 
-    A text is split at its white space, and what the tokenizer and the vocabulary make of a chunk is
-    remembered: most chunks of a text have been seen before. The ids of a chunk are kept as bytes,
-    which Python joins faster than lists.
+    A text is split at white space and the ids of each chunk are cached, since most chunks of a text
+    have been seen before. They are stored as bytes, which Python joins faster than lists.
     """
 
     def __init__(
@@ -43,10 +42,10 @@ class TextEncoder:
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.max_length = max_length
-        self._chunks = _Chunks(tokenizer, vocabulary)
+        self._chunks = _ChunkCache(tokenizer, vocabulary)
 
     def encode(self, texts: Iterable[str]) -> Encoded:
-        """The ids of texts; those with more than `max_length` words are cut, and counted."""
+        """The ids of texts, truncated to `max_length` tokens."""
         if isinstance(texts, str):
             raise WordwaveError(f"texts must be a list of texts, got the text {texts[:60]!r}")
         texts = list(texts)
@@ -57,33 +56,32 @@ class TextEncoder:
                 if not isinstance(text, str):
                     raise WordwaveError(f"texts must be strings, got {text!r} at {i}") from None
             raise
-        most = self.max_length * ID.itemsize
+        max_bytes = self.max_length * ID.itemsize
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-        cut = np.flatnonzero(sizes > most).tolist()
-        for i in cut:
-            rows[i] = rows[i][:most]
+        truncated = np.flatnonzero(sizes > max_bytes).tolist()
+        for i in truncated:
+            rows[i] = rows[i][:max_bytes]
         ids = np.frombuffer(bytearray().join(rows), ID)
-        lengths = sizes.clip(max=most) // ID.itemsize
-        return Encoded(Sentences(torch.from_numpy(ids), torch.from_numpy(lengths)), len(cut))
+        lengths = sizes.clip(max=max_bytes) // ID.itemsize
+        return Encoded(Sentences(torch.from_numpy(ids), torch.from_numpy(lengths)), len(truncated))
 
-    def forget(self) -> None:
-        """Drop the chunks that are remembered."""
+    def clear_cache(self) -> None:
         self._chunks.clear()
 
     def _row(self, text: str) -> bytes:
-        """The ids of a text as bytes; at least max_length + 1 of them where the text has more."""
+        """The ids of a text as bytes; of a long text perhaps not all, but more than max_length."""
         ids_of, separator = self._chunks.__getitem__, self.tokenizer.separator
         enough = self.max_length * CHARACTERS_PER_WORD
         if len(text) > enough:
-            # The head of a long text will do if it has words enough; its last chunk may be broken.
+            # The beginning of a long text often has enough words; its last chunk may be cut.
             row = b"".join(map(ids_of, text[:enough].split(separator)[:-1]))
             if len(row) > self.max_length * ID.itemsize:
                 return row
         return b"".join(map(ids_of, text.split(separator)))
 
 
-class _Chunks(dict[str, bytes]):
-    """The ids of chunks, worked out when first asked for; bounded in number and size."""
+class _ChunkCache(dict[str, bytes]):
+    """The ids of chunks, computed on first use; bounded in number and size."""
 
     def __init__(self, tokenizer: TextTokenizer, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -92,8 +90,8 @@ class _Chunks(dict[str, bytes]):
 
     def __missing__(self, chunk: str) -> bytes:
         ids = array("i", self._vocabulary.ids(self._tokenizer(chunk))).tobytes()
-        if len(chunk) <= LONGEST_CHUNK:
-            if len(self) >= MOST_CHUNKS:
+        if len(chunk) <= MAX_CACHED_LENGTH:
+            if len(self) >= MAX_CACHED:
                 self.clear()
             self[chunk] = ids
         return ids

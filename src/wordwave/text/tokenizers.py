@@ -1,4 +1,4 @@
-"""Tokenizers: words by rules, subwords by byte-pair encoding, Moses for translation."""
+"""Tokenizers: rule-based words, byte-level BPE subwords, and Moses for translation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from reprlib import repr as clipped
@@ -25,11 +26,21 @@ if TYPE_CHECKING:
 N_BYTES = 256
 
 
-class BPETokenizer:
-    """Byte-level BPE learnt from texts; with single bytes among its tokens, no text is unknown.
+def import_extra(module: str, feature: str) -> Any:
+    """An optional dependency; if it is not installed, the error names the extra."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f"{feature} needs an extra: pip install 'wordwave[cli]'", name=module
+        ) from None
 
-    Made by `train_bpe` or `BPETokenizer.load`. Every word is cut with the space before it, which
-    the first word is given, so a word has the same pieces wherever it stands.
+
+class BPETokenizer:
+    """Byte-level BPE. Its vocabulary contains all single bytes, so no token is unknown.
+
+    Made by `train_bpe` or `BPETokenizer.load`. A word is tokenised with the space before it, and
+    the first word gets one too, so a word has the same subwords at every position.
     """
 
     kind = "bpe"
@@ -43,22 +54,22 @@ class BPETokenizer:
 
     @property
     def words(self) -> list[str]:
-        """All pieces: as the vocabulary's `extra_words`, they leave nothing unknown."""
+        """All subwords; as `extra_words` of a vocabulary they leave nothing unknown."""
         ids = self._tokenizer.get_vocab()
         return sorted(ids, key=ids.__getitem__)
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The text that has these tokens, character for character."""
+        """The text of these tokens, exactly as it was."""
         assert self._tokenizer.decoder is not None
         return self._tokenizer.decoder.decode(list(tokens))[1:]
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write `tokenizer.json`, which the library `tokenizers` reads too."""
+        """Write `tokenizer.json`, in the format of the library `tokenizers`."""
         self._tokenizer.save(os.fspath(file))
 
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> BPETokenizer:
-        """Read what `save` wrote."""
+        """A tokenizer from the file that `save` wrote."""
         empty = _empty_bpe()
         try:
             saved = read_json(Path(file))
@@ -70,10 +81,10 @@ class BPETokenizer:
 
 
 def train_bpe(texts: Iterable[str], vocab_size: int) -> BPETokenizer:
-    """Learn at most `vocab_size` pieces from texts; the same texts give the same pieces."""
+    """Learn at most `vocab_size` subwords from texts; deterministic."""
     if vocab_size < N_BYTES:
         raise WordwaveError(
-            f"vocab_size must be at least {N_BYTES}, a piece a byte, got {vocab_size}"
+            f"vocab_size must be at least {N_BYTES}, the number of bytes, got {vocab_size}"
         )
     tokenizer = _empty_bpe()
     from tokenizers.trainers import BpeTrainer
@@ -89,18 +100,13 @@ def train_bpe(texts: Iterable[str], vocab_size: int) -> BPETokenizer:
 
 
 def _empty_bpe() -> Tokenizer:
-    try:
-        import tokenizers
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "tokenizer 'bpe' needs an extra: pip install 'wordwave[cli]'", name="tokenizers"
-        ) from None
-    from tokenizers import decoders, models, pre_tokenizers
+    import_extra("tokenizers", "tokenizer 'bpe'")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            # A cut at every space, so that tokens never reach across the separator.
+            # Split at every space, so that no token crosses the separator.
             pre_tokenizers.Split(" ", "merged_with_next"),
             pre_tokenizers.ByteLevel(add_prefix_space=False),
         ]
@@ -125,58 +131,56 @@ class _Saved(TypedDict):
 
 
 def _check(saved: Any, empty: dict[str, Any]) -> None:
-    """Refuse what `train_bpe` cannot have made, before the library sees it, which may panic."""
+    """Refuse a file that `train_bpe` cannot have written; the library may panic on it."""
     conform(saved, _Saved, where="it")
     vocab, merges = saved["model"]["vocab"], saved["model"]["merges"]
     for given, usual in ((saved, empty), (saved["model"], empty["model"])):
         for key in sorted((given.keys() | usual.keys()) - {"model", "vocab", "merges"}):
-            if _spelling(given.get(key)) != _spelling(usual.get(key)):
+            # As JSON, which tells `false` from 0 as the library does.
+            if json.dumps(given.get(key)) != json.dumps(usual.get(key)):
                 raise WordwaveError(f"{clipped(key)} must be as train_bpe sets it")
     if not _alphabet() <= vocab.keys() or sorted(vocab.values()) != list(range(len(vocab))):
-        raise WordwaveError("the pieces must hold every byte and be numbered from 0")
+        raise WordwaveError("the vocabulary must hold every byte and be numbered from 0")
     for left, right in merges:
         if not {left, right, left + right} <= vocab.keys():
-            raise WordwaveError(f"the pieces lack those of the merge {clipped([left, right])}")
-
-
-def _spelling(value: object) -> str:
-    """JSON tells `false` from 0, which are equal in Python and not to the library."""
-    return json.dumps(value, sort_keys=True)
+            raise WordwaveError(
+                f"the vocabulary lacks tokens of the merge {clipped([left, right])}"
+            )
 
 
 def _spaced(text: str) -> str:
-    # Half a surrogate pair is no character and cannot be written in UTF-8: a question mark.
+    # A lone surrogate cannot be encoded in UTF-8 and becomes a question mark.
     return " " + text.encode("utf-8", "replace").decode("utf-8")
 
 
 TOKENIZERS = ("plain", "kim", "bpe")
 
-# Written without spaces between words: every character counts as a word.
+# Scripts without spaces between words: every character is a token.
 _UNSPACED = "\u3041-\u3096\u30a1-\u30fa\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _UNSPACED += "\U00020000-\U0003ffff"
-_LONGEST_NORMALISED = 100
+_MAX_NORMALISED = 100
 _ASCII_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 class TextTokenizer(Protocol):
-    """Cuts a text into tokens, chunk by chunk.
+    """Splits a text into tokens.
 
-    The law that makes encoding fast: `self(text)` is `self(chunk)` of every chunk of
-    `text.split(self.separator)`, one after the other, so a chunk seen before need not be cut again.
+    `self(text)` equals the concatenation of `self(chunk)` for `chunk in
+    text.split(self.separator)`, so that the tokens of a chunk can be cached.
     """
 
     kind: str
     separator: str | None
-    """What `str.split` takes; None is any white space."""
+    """The argument of `str.split`; None is any white space."""
 
     def __call__(self, text: str) -> list[str]: ...
 
 
 class PlainTokenizer:
-    """Lower-case words and punctuation marks of any script; only white space is dropped.
+    """Lower-cased words and punctuation marks of any script; only white space is dropped.
 
-    Accents written as characters of their own belong to the letter before them. Every Chinese or
-    Japanese character is a word; Thai, Lao, Khmer and Burmese are better served by `bpe`.
+    Combining accents belong to the letter before them. Every Chinese or Japanese character is a
+    token; for Thai, Lao, Khmer and Burmese use `bpe`.
     """
 
     kind = "plain"
@@ -186,19 +190,19 @@ class PlainTokenizer:
         if text.isascii():
             return _ASCII_TOKEN.findall(text.lower())
         tokens = _any_token().findall(text.lower())
-        # One spelling for one word. Accents piled up by the thousand take quadratic time to order.
+        # NFC gives a word one spelling. Thousands of stacked accents take quadratic time to sort.
         return [
-            unicodedata.normalize("NFC", word) if len(word) <= _LONGEST_NORMALISED else word
+            unicodedata.normalize("NFC", word) if len(word) <= _MAX_NORMALISED else word
             for word in tokens
         ]
 
 
 class KimTokenizer:
-    """The cleaning customary for the sentence-classification sets since Kim (2014).
+    """The usual cleaning of sentence-classification sets, after Kim (2014).
 
-    Kept are ASCII letters and digits and ``(),!?'` ``; all else is a space. `( ) , ! ?` are tokens,
-    and a token begins before every 's 've n't 're 'd 'll. Lower-casing comes last, so an upper-case
-    DON'T stays whole.
+    ASCII letters, digits and ``(),!?'` `` are kept; anything else is a space. `( ) , ! ?` are
+    tokens, and a token begins before every 's 've n't 're 'd 'll. Lower-casing comes last, so an
+    upper-case DON'T is one token.
     """
 
     kind = "kim"
@@ -214,7 +218,7 @@ class KimTokenizer:
 
 
 def build_tokenizer(kind: str, *, file: str | os.PathLike[str] | None = None) -> TextTokenizer:
-    """A tokenizer by its kind; `bpe` is read from the file it was saved to."""
+    """A tokenizer by kind; `bpe` is loaded from a file."""
     if kind not in TOKENIZERS:
         raise unknown("kind", kind, TOKENIZERS)
     if kind == "bpe":
@@ -228,57 +232,53 @@ def build_tokenizer(kind: str, *, file: str | os.PathLike[str] | None = None) ->
 
 @functools.cache
 def _any_token() -> re.Pattern[str]:
-    """A word with its accents, or one other character with its own."""
-    # Where Unicode keeps its combining marks; to look everywhere would take a tenth of a second.
+    """Matches a word, or one other character, each with its combining accents."""
+    # The blocks with combining marks; all of Unicode would take a tenth of a second.
     codes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))
     marks = [code for code in codes if unicodedata.category(chr(code)).startswith("M")]
     runs = groupby(enumerate(marks), key=lambda pair: pair[1] - pair[0])
     spans = [[code for _, code in run] for _, run in runs]
     accent = "".join(f"{chr(span[0])}-{chr(span[-1])}" for span in spans)
-    accent += "\u200c\u200d"  # joiners stand inside words of Persian and Hindi
+    accent += "\u200c\u200d"  # joiners occur inside words of Persian and Hindi
     letter = rf"[^\W{_UNSPACED}]"
     return re.compile(rf"{letter}+(?:[{accent}]+{letter}*)*|\S[{accent}]*")
 
 
 class MosesText:
-    """From a text to words and marks between spaces, and back.
+    """Moses tokenisation and detokenisation.
 
     Args:
-        language: `en`, `de`, …; one that Moses has no rules for takes English abbreviations.
-        lower_case: take all letters as small ones.
+        language: `en`, `de`, …; for one that Moses has no rules for, those of English are used.
+        lower_case: lower-case the tokens.
     """
 
     def __init__(self, language: str, *, lower_case: bool = False) -> None:
         self.language, self.lower_case = language, lower_case
 
     def tokenised(self, text: str) -> str:
-        """Words and marks between single spaces."""
+        """Words and punctuation marks, separated by single spaces."""
         if not text.strip():
             return ""
-        normal = self._normalizer.normalize(text)
-        tokens = self._tokenizer.tokenize(normal, escape=False, return_str=True)
+        normalizer, tokenizer, _ = self._moses
+        tokens = tokenizer.tokenize(normalizer.normalize(text), escape=False, return_str=True)
         return tokens.lower() if self.lower_case else tokens
 
     def plain(self, tokenised: str) -> str:
-        """The text as people write it."""
-        text: str = self._detokenizer.detokenize(tokenised.split())
-        return text
+        """The detokenised text."""
+        return self._moses[2].detokenize(tokenised.split())
 
     @cached_property
-    def _normalizer(self) -> Any:
-        return _sacremoses().MosesPunctNormalizer(lang=self.language)
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return _sacremoses().MosesTokenizer(lang=self.language)
-
-    @cached_property
-    def _detokenizer(self) -> Any:
-        return _sacremoses().MosesDetokenizer(lang=self.language)
+    def _moses(self) -> tuple[Any, Any, Any]:
+        sacremoses = import_extra("sacremoses", "tokenizer 'moses'")
+        return (
+            sacremoses.MosesPunctNormalizer(lang=self.language),
+            sacremoses.MosesTokenizer(lang=self.language),
+            sacremoses.MosesDetokenizer(lang=self.language),
+        )
 
 
 class SpacedText:
-    """A text whose words are between spaces already: nothing is changed but white space.
+    """Text that is tokenised already: only white space is normalised.
 
     Args: as `MosesText`.
     """
@@ -287,23 +287,13 @@ class SpacedText:
         self.language, self.lower_case = language, lower_case
 
     def tokenised(self, text: str) -> str:
-        """Words between single spaces."""
+        """Words separated by single spaces."""
         words = " ".join(text.split())
         return words.lower() if self.lower_case else words
 
     def plain(self, tokenised: str) -> str:
-        """The same."""
+        """The text unchanged."""
         return tokenised
-
-
-def _sacremoses() -> Any:
-    try:
-        import sacremoses
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "words of Moses need an extra: pip install 'wordwave[cli]'", name="sacremoses"
-        ) from None
-    return sacremoses
 
 
 _WORD = re.compile(r"[\w'’-]+|[.!?]")
@@ -311,33 +301,34 @@ _ENDS = frozenset(".!?")
 
 
 class Casing:
-    """How a word is written inside a sentence, where it is not in small letters.
+    """A truecaser: restores the capitals of lower-cased text.
 
     Args:
-        forms: its spelling, by the same in small letters.
+        forms: the spelling of each word that is not lower-case inside a sentence, by its lower-case
+            form.
     """
 
     def __init__(self, forms: Mapping[str, str]) -> None:
-        for small, form in forms.items():
-            if form.lower() != small:
-                raise WordwaveError(f"a spelling must be that of {small[:60]!r}, got {form[:60]!r}")
+        for lower, form in forms.items():
+            if form.lower() != lower:
+                raise WordwaveError(f"a spelling must be that of {lower[:60]!r}, got {form[:60]!r}")
         self.forms = dict(forms)
 
     @classmethod
     def learn(cls, texts: Iterable[str]) -> Casing:
-        """The most frequent spelling of each word; at the start of a sentence it says nothing."""
+        """Learn the most frequent spelling of each word, ignoring starts of sentences."""
         seen: dict[str, Counter[str]] = {}
         for text in texts:
             for before, word in pairwise((".", *_WORD.findall(text))):
                 if before not in _ENDS:
                     seen.setdefault(word.lower(), Counter())[word] += 1
         usual = {
-            small: max(sorted(f, reverse=True), key=f.__getitem__) for small, f in seen.items()
+            lower: max(sorted(f, reverse=True), key=f.__getitem__) for lower, f in seen.items()
         }
-        return cls({small: form for small, form in usual.items() if form != small})
+        return cls({lower: form for lower, form in usual.items() if form != lower})
 
     def restored(self, tokenised: str) -> str:
-        """The same words and marks, with capitals inside and at the start of sentences."""
+        """The tokens with capitals inside and at the start of sentences."""
         words = [self.forms.get(word, word) for word in tokenised.split()]
         for i, word in enumerate(words):
             if i == 0 or words[i - 1] in _ENDS:

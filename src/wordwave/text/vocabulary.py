@@ -1,4 +1,4 @@
-"""The words a model knows, each with its number."""
+"""Vocabularies, and the special tokens that all models share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPECIALS = (PADDING, UNKNOWN)
 
 
 class Vocabulary:
-    """Words in the order of their ids: 0 is padding, 1 the unknown word, then the known ones."""
+    """Words in the order of their ids: padding is 0 and the unknown word 1."""
 
     def __init__(self, words: Sequence[str]) -> None:
         for i, word in enumerate(words):
@@ -23,7 +23,7 @@ class Vocabulary:
         if tuple(words[: len(SPECIALS)]) != SPECIALS:
             start = clipped(list(words[: len(SPECIALS)]))
             raise WordwaveError(f"words must begin with {list(SPECIALS)}, got {start}")
-        # Padding has no entry: a token that is spelled like it is an unknown word of its sentence.
+        # The specials have no entry: a token spelled like one of them is an unknown word.
         self._ids = {word: i for i, word in enumerate(words) if word not in SPECIALS}
         if len(self._ids) + len(SPECIALS) != len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
@@ -39,12 +39,13 @@ class Vocabulary:
         max_size: int | None = None,
         extra_words: Iterable[str] = (),
     ) -> Vocabulary:
-        """The words of tokenised texts, frequent ones first, equally frequent ones by the alphabet.
+        """The words of tokenised texts, by descending frequency, ties in alphabetical order.
 
-        min_count: how often a word must occur.
-        max_size: how many words of the texts are kept at most, the two specials not counted.
-        extra_words: known besides, after the others and on top of max_size: words that have a
-            pretrained vector, or all pieces of a `bpe` tokenizer.
+        Args:
+            min_count: words that occur less often are left out.
+            max_size: the most words taken from the texts, not counting the specials.
+            extra_words: added after the others, beyond max_size: words that have a pretrained
+                vector, or all subwords of a `bpe` tokenizer.
         """
         if min_count < 1:
             raise WordwaveError(f"min_count must be at least 1, got {min_count}")
@@ -65,11 +66,11 @@ class Vocabulary:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words, `words[i]` with id i, the two specials included."""
+        """All words by id, including the two specials."""
         return self._words
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """The id of each token, 1 where it is unknown."""
+        """The id of each token, 1 for unknown ones."""
         known = self._ids.get
         return [known(token, UNKNOWN_ID) for token in tokens]
 
@@ -80,12 +81,12 @@ class Vocabulary:
         return word in self._ids
 
     def to_dict(self) -> dict[str, list[str]]:
-        """What JSON can hold; `from_dict` reads it."""
+        """A JSON-serialisable form; `from_dict` reads it."""
         return {"words": list(self._words)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Vocabulary:
-        """The vocabulary that `to_dict` wrote."""
+        """The vocabulary from the form that `to_dict` returns."""
         words = data.get("words") if isinstance(data, Mapping) else None
         if not isinstance(words, list):
             raise WordwaveError(f"vocabulary must be {{'words': [...]}}, got {clipped(data)}")

@@ -14,54 +14,53 @@ Schedule = Literal["one-cycle", "constant", "cosine", "inverse-sqrt"]
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The same for every row of a comparison."""
+    """Optimizer, learning-rate schedule and regularization; tasks have defaults of their own."""
 
     epochs: int = 15
-    """How often every example is seen at most."""
+    """Maximum number of passes over the training set."""
     max_steps: int = 0
-    """Steps after which training ends, however many epochs that is; 0 for no limit of steps."""
+    """Maximum number of optimizer steps; 0 for no limit."""
     eval_every: int = 0
-    """Steps between two looks at the dev part; 0 for one look at the end of each epoch."""
+    """Steps between two evaluations on the validation set; 0 to evaluate after each epoch."""
     patience: int = 0
-    """Looks at the dev part without a better score after which training stops; 0 for never."""
+    """Stop after this many evaluations without improvement; 0 for never."""
     batch_size: int = 32
     """Examples per batch and process."""
     grad_accumulation: int = 1
-    """Batches whose gradients are added up for one step."""
+    """Batches whose gradients are accumulated for one optimizer step."""
     learning_rate: float = 2e-3
-    """Highest learning rate."""
+    """Peak learning rate."""
     schedule: Schedule = "one-cycle"
-    """After the warm-up the learning rate falls evenly to 0, stays, falls to 0 along half a cosine,
-    or falls as 1/√step."""
+    """Learning rate after the warmup: linear decay to 0, constant, half a cosine to 0, or
+    proportional to 1/√step."""
     warmup_fraction: float = 0.1
-    """Share of the steps over which the learning rate rises."""
+    """Fraction of the steps over which the learning rate rises."""
     weight_decay: float = 0.0
-    """Pull of all weights but those of the embedding towards 0."""
+    """Decoupled weight decay of all weights except those of the embedding."""
     frequency_lr_scale: float = 0.1
-    """Learning rate of frequencies, as a share of the learning rate."""
+    """Learning rate of the frequencies, relative to that of the other weights."""
     frequency_weight_decay: float = 0.0
-    """Pull of frequencies towards 0, where place does not matter."""
+    """Weight decay of the frequencies; a frequency of 0 ignores positions."""
     beta2: float = 0.999
-    """How much of the mean square of gradients is kept in each step, which their sizes are divided
-    by; of row-sparse tables it is always 0.999."""
+    """Adam's β₂; row-sparse tables always have 0.999."""
     max_grad_norm: float = 1.0
-    """Longest gradient; a longer one is scaled down."""
+    """Gradient-norm clipping threshold."""
     row_sparse: bool = True
-    """Update only those rows of the embedding's tables whose words a batch holds."""
+    """Update only those rows of the embedding's tables whose words are in the batch."""
     word_dropout: float = 0.1
-    """Share of training words that are read as unknown, which teaches what an unknown word says."""
+    """Probability that a training word is replaced by the unknown word, which trains its vector."""
     random_positions: int = 0
-    """Highest position of a training sentence whose words stand at random places in their order;
-    0 for the places 1, 2, …, L."""
+    """Highest position in training, whose positions are then random but in order; 0 for the
+    positions 1, 2, …, L."""
     amplitude_penalty: float = 0.0
-    """Price of mean |amplitude| (of |word vector| where there are no waves): words without a task
-    fall silent. Needs --no-row-sparse."""
+    """Weight of mean |amplitude| (without waves, of |word vector|) in the loss, which shrinks words
+    that the task does not need. Needs --no-row-sparse."""
     penalty_start: float = 1 / 6
-    """Share of the training after which the price rises from 0, evenly up to the end."""
+    """Fraction of the training after which the penalty rises linearly from 0."""
     precision: Precision = "auto"
-    """Matrix products in this format; auto: bf16 where the processor has it natively, else fp32."""
+    """Format of matrix products; auto: bf16 where the processor supports it natively, else fp32."""
     seed: int = 0
-    """Same seed, same result."""
+    """Random seed; the same seed gives the same result."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "max_grad_norm"):
@@ -88,5 +87,5 @@ class TrainingConfig:
         check_fractions(self, "warmup_fraction", "beta2", "word_dropout", "penalty_start")
         if self.amplitude_penalty and self.row_sparse:
             raise WordwaveError(
-                "amplitude_penalty touches every row of a table and needs row_sparse=False"
+                "amplitude_penalty has a gradient in every row and needs row_sparse=False"
             )

@@ -1,44 +1,119 @@
-"""The training loop, readable from top to bottom."""
+"""The training loop, from top to bottom, and the interface of what it trains."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from wordwave.errors import WordwaveError
-from wordwave.tensor_files import check_finite, check_like
 from wordwave.training.config import TrainingConfig
-from wordwave.training.distributed import (
+from wordwave.training.devices import (
     OneProcess,
     Processes,
     average_rows,
     launched_processes,
-    shared,
+    prepare_model,
+    uses_bf16,
 )
-from wordwave.training.optim import (
-    RowAdam,
-    clip_gradients,
-    lr_factor,
-    optimizers_for,
-    scale_gradients,
-)
+from wordwave.training.optim import clip_gradients, lr_factor, optimizers_for, scale_gradients
 from wordwave.training.positions import random_positions, spread
-from wordwave.training.precision import uses_bf16
-from wordwave.training.task import Epoch, Progress, StatefulTask, Step, Task, read_progress
+
+Positions = Callable[[Tensor], Tensor | None]
+"""From a mask (B, L) of where words are to their positions (B, L), `None` for 1 … L."""
+
+
+class Task(Protocol):
+    """What a model is trained for: batches, their loss, and metrics on the validation set."""
+
+    def batches(self, size: int, generator: torch.Generator) -> Sequence[Tensor]:
+        """The row numbers of each batch of one epoch."""
+
+    def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
+        """The summed loss of some rows, the number of predictions it sums over, and of words."""
+
+    def score(self, model: nn.Module) -> dict[str, float]:
+        """Metrics on the validation set, higher is better. The first one selects the best weights,
+        the next ones break ties. Empty without a validation set."""
+
+
+@runtime_checkable
+class StatefulTask(Protocol):
+    """A task that carries state from batch to batch, such as the memory of a language model."""
+
+    def state(self) -> dict[str, Tensor]:
+        """The current state, to be saved in a checkpoint."""
+
+    def check_state(self, state: Mapping[str, Tensor], model: nn.Module) -> None:
+        """Raise if the names, dtypes or shapes are not those of a state of this task."""
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Resume from what `state` returned."""
+
+
+@dataclass
+class Progress:
+    """How far a training has come; saved in checkpoints."""
+
+    epoch: int = 0
+    """Completed epochs."""
+    batch: int = 0
+    """Completed batches of the current epoch."""
+    step: int = 0
+    n_words: int = 0
+    """Words processed so far."""
+    loss: float = 0.0
+    """Sum of the losses of the steps since the last evaluation."""
+    since_eval: int = 0
+    """Number of these steps."""
+    seconds: float = 0.0
+    """Their duration, as of the last checkpoint."""
+    since_best: int = 0
+    """Evaluations without a higher first metric."""
+    best_scores: list[float] = field(default_factory=list)
+    """Metrics of the best evaluation; empty before the first one."""
+    best_epoch: int = 0
+    best_step: int = 0
+    examples: str = ""
+    """Fingerprint of the training data."""
+    n_processes: int = 1
+
+    @property
+    def best_score(self) -> float:
+        """The highest value of the metric that selects."""
+        return self.best_scores[0] if self.best_scores else -math.inf
+
+
+@dataclass(frozen=True)
+class Step:
+    """Reported after each optimizer step."""
+
+    step: int
+    n_steps: int
+    loss: float
+    n_words: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Reported after each evaluation: at the end of an epoch, or every `eval_every` steps."""
+
+    epoch: int
+    step: int
+    loss: float
+    scores: dict[str, float]
+    is_best: bool
 
 
 @dataclass
 class Training:
-    """A training under way. Between two reports of `run` it may be saved, and goes on from there
-    exactly as if it had never stopped: whatever is drawn at random depends on the seed and the
-    step alone."""
+    """A training in progress. It can be saved between any two reports of `run` and resumed to the
+    same weights, bit for bit: random numbers depend on the seed and the step only."""
 
     model: nn.Module
     task: Task
@@ -46,24 +121,23 @@ class Training:
     processes: Processes = field(default_factory=launched_processes)
     progress: Progress = field(default_factory=Progress)
     examples: str = ""
-    """A fingerprint of what is learnt from; a state of other examples is refused."""
+    """Fingerprint of the training data; checkpoints of other data are refused."""
 
     def __post_init__(self) -> None:
         self.progress.examples = self.examples
         self.progress.n_processes = self.processes.num_processes
         self.optimizers = optimizers_for(self.model.to(self.processes.device), self.settings)
-        self.copy = shared(self.model, self.processes)
+        self.replica = prepare_model(self.model, self.processes)
         self.bf16 = uses_bf16(self.settings.precision, self.processes.device)
         self.best: dict[str, Tensor] = {}
-        self._made_for = -1
-        self._made: Sequence[Tensor] = ()
-        per_epoch = -(-len(self._batches(self.progress.epoch)) // self.settings.grad_accumulation)
+        self._epoch_batches: tuple[int, Sequence[Tensor]] = (-1, ())
+        per_epoch = -(-len(self.batches(self.progress.epoch)) // self.settings.grad_accumulation)
         self.n_steps = self.settings.epochs * per_epoch
         if self.settings.max_steps:
             self.n_steps = min(self.n_steps, self.settings.max_steps)
 
     def run(self) -> Iterator[Step | Epoch]:
-        """Train to the end and leave the best weights in the model, telling of each step."""
+        """Train to the end, with a report after each step, and load the best weights."""
         while True:
             if self._evaluation_is_due:
                 yield self._evaluate()
@@ -76,7 +150,7 @@ class Training:
 
     @property
     def is_over(self) -> bool:
-        """Whether all steps are done, or too many looks brought no better score."""
+        """Whether all steps are done, or patience is exhausted."""
         progress, patience = self.progress, self.settings.patience
         out_of_patience = patience and self.best and progress.since_best >= patience
         return progress.step >= self.n_steps or bool(out_of_patience)
@@ -93,15 +167,19 @@ class Training:
         self._reseed(self._seed(progress.step, processes.process_index))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        batches = self._epoch()
-        turn = batches[progress.batch : progress.batch + settings.grad_accumulation]
+        if self._epoch_batches[0] != progress.epoch:
+            self._epoch_batches = progress.epoch, self.batches(progress.epoch)
+        batches = self._epoch_batches[1]
+        accumulated = batches[progress.batch : progress.batch + settings.grad_accumulation]
         sums = torch.zeros(3, dtype=torch.float64)
-        for rows in turn:
+        for rows in accumulated:
             total, n, n_words = self._loss(rows)
             sums += torch.tensor([float(total.detach()), n, n_words], dtype=torch.float64)
-            with nullcontext() if rows is turn[-1] else processes.no_sync(self.copy):
+            with nullcontext() if rows is accumulated[-1] else processes.no_sync(self.replica):
                 processes.backward(total)
-        total_all, n_all, words_all = self._summed(sums)
+        if not isinstance(processes, OneProcess):
+            sums = processes.reduce(sums.to(processes.device))
+        total_all, n_all, words_all = sums.tolist()
         mean = total_all / n_all
         if not math.isfinite(mean):
             raise WordwaveError(
@@ -109,17 +187,17 @@ class Training:
                 f"got {settings.learning_rate}"
             )
         average_rows(self.model, processes)
-        # Gradients are of a sum, averaged over processes; of the mean over all answers is wanted.
+        # Gradients are those of a sum, averaged over processes; make them those of the mean loss.
         scale_gradients(self.model, processes.num_processes / n_all)
         self._add_penalty()
         clip_gradients(self.model, settings.max_grad_norm)
-        self._set_rates()
+        self._set_learning_rates()
         for optimizer in self.optimizers:
             optimizer.step()
-        # torch's fused step does not say that it changed the weights.
+        # torch's fused step does not increment the version of the weights it changes.
         torch.autograd.graph.increment_version(list(self.model.parameters()))
         progress.step += 1
-        progress.batch += len(turn)
+        progress.batch += len(accumulated)
         progress.n_words += int(words_all)
         progress.loss += mean
         progress.since_eval += 1
@@ -127,22 +205,15 @@ class Training:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         return Step(progress.step, self.n_steps, mean, int(words_all))
 
-    def _epoch(self) -> Sequence[Tensor]:
-        """The batches of the current epoch, made once."""
-        if self._made_for != self.progress.epoch:
-            epoch = self.progress.epoch
-            self._made_for, self._made = epoch, self._batches(epoch)
-        return self._made
-
     def _loss(self, rows: Tensor) -> tuple[Tensor, int, int]:
-        """The summed loss, answers and words of this process's part of a batch."""
+        """Summed loss, predictions and words of this process's part of a batch."""
         processes = self.processes
         mine = rows[processes.process_index :: processes.num_processes]
         with torch.autocast(processes.device.type, torch.bfloat16, enabled=self.bf16):
             if len(mine):
-                return self.task.loss(self.copy, mine, self._positions)
-            # DDP waits for all processes: one without a row reads another's, which does not count.
-            total, _, _ = self.task.loss(self.copy, rows[:1], self._positions)
+                return self.task.loss(self.replica, mine, self._positions)
+            # DDP waits for all processes: one without a row computes another's, with weight 0.
+            total, _, _ = self.task.loss(self.replica, rows[:1], self._positions)
             return 0.0 * total, 0, 0
 
     def _evaluate(self) -> Epoch:
@@ -160,7 +231,8 @@ class Training:
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)
 
-    def _batches(self, epoch: int) -> Sequence[Tensor]:
+    def batches(self, epoch: int) -> Sequence[Tensor]:
+        """The row numbers of each batch of an epoch, over all processes."""
         generator = torch.Generator().manual_seed(self._seed(epoch, -1))
         return self.task.batches(self.settings.batch_size * self.processes.num_processes, generator)
 
@@ -176,20 +248,14 @@ class Training:
         if self.processes.device.type != "cpu":
             torch.get_device_module(self.processes.device).manual_seed(seed)
 
-    def _summed(self, figures: Tensor) -> list[float]:
-        """The same figures over all processes. Shape: (n,) -> n numbers"""
-        if not isinstance(self.processes, OneProcess):
-            figures = self.processes.reduce(figures.to(self.processes.device))
-        return figures.tolist()
-
-    def _set_rates(self) -> None:
+    def _set_learning_rates(self) -> None:
         settings = self.settings
-        share = lr_factor(
+        factor = lr_factor(
             settings.schedule, self.progress.step, self.n_steps, settings.warmup_fraction
         )
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * share
+                group["lr"] = group["peak"] * factor
 
     def _positions(self, mask: Tensor) -> Tensor | None:
         highest = self.settings.random_positions
@@ -199,82 +265,9 @@ class Training:
         return random_positions(mask, reach)
 
     def _add_penalty(self) -> None:
-        """Add to the gradient that of the price of amplitude, which rises from 0."""
+        """Add the gradient of the amplitude penalty, whose weight rises from 0."""
         start = self.settings.penalty_start
         rising = max(self.progress.step / self.n_steps - start, 0.0) / (1 - start)
-        if price := rising * self.settings.amplitude_penalty:
-            meaning: Tensor = self.model.embedding.meaning  # type: ignore[union-attr, assignment]
-            (price * meaning.abs().mean()).backward()
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that is needed to go on: named tensors, and figures that JSON can hold."""
-        tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
-        tensors |= {f"best.{k}": v for k, v in self.best.items()}
-        for name, parameter in self.model.named_parameters():
-            for optimizer in self.optimizers:
-                moments = optimizer.state.get(parameter, {})
-                tensors |= {f"optimizer.{key}.{name}": v for key, v in moments.items()}
-        if isinstance(self.task, StatefulTask):
-            tensors |= {f"task.{k}": v for k, v in self.task.state().items()}
-        return tensors, asdict(self.progress)
-
-    def check_state(self, tensors: Mapping[str, Tensor], progress: Any) -> Progress:
-        """Refuse what `state` of such a training cannot have given; the numbers in the tensors are
-        not looked at."""
-        there, here = read_progress(progress), self.progress
-        if there.examples != here.examples:
-            raise WordwaveError("it has learnt from other examples")
-        if there.n_processes != here.n_processes:
-            raise WordwaveError(f"it needs {there.n_processes} processes, got {here.n_processes}")
-        if there.step > self.n_steps:
-            raise WordwaveError(f"progress: step must be at most {self.n_steps}, got {there.step}")
-        n_batches = len(self._batches(there.epoch))
-        if there.batch >= n_batches:
-            raise WordwaveError(f"progress: batch must be below {n_batches}, got {there.batch}")
-        of_task = _under("task.", tensors)
-        if isinstance(self.task, StatefulTask):
-            self.task.check_state(of_task, self.model)
-        elif of_task:
-            raise WordwaveError("the task has no state")
-        weights = self.model.state_dict()
-        wanted = {f"model.{name}": tensor for name, tensor in weights.items()}
-        if there.best_scores:
-            wanted |= {f"best.{name}": tensor for name, tensor in weights.items()}
-        for _, _, moments in self._moments():
-            if moments.keys() & tensors.keys():  # a parameter without a gradient has none
-                wanted |= moments
-        check_like({k: v for k, v in tensors.items() if not k.startswith("task.")}, wanted)
-        return there
-
-    def load_state(self, tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-        """Resume from where `state` was taken; what it cannot have given changes nothing."""
-        there = self.check_state(tensors, progress)
-        check_finite(tensors)
-        for _, _, moments in self._moments():
-            for name in moments.keys() & tensors.keys():
-                if name.split(".")[1] not in ("exp_avg", "mean") and (tensors[name] < 0).any():
-                    raise WordwaveError(f"the tensor {name!r} holds a number below 0")
-        on_device = {name: tensor.to(self.processes.device) for name, tensor in tensors.items()}
-        self.model.load_state_dict(_under("model.", on_device))
-        self.best = _under("best.", on_device)
-        for optimizer, parameter, moments in self._moments():
-            for name in moments.keys() & tensors.keys():
-                optimizer.state[parameter][name.split(".")[1]] = on_device[name]
-        if isinstance(self.task, StatefulTask):
-            self.task.load_state(_under("task.", on_device))
-        self.progress = there
-
-    def _moments(self) -> Iterator[tuple[Optimizer, nn.Parameter, dict[str, Tensor]]]:
-        """Of each trained parameter its optimizer, and tensors like those kept of it."""
-        names = {parameter: name for name, parameter in self.model.named_parameters()}
-        for optimizer in self.optimizers:
-            is_sparse = isinstance(optimizer, RowAdam)
-            mean, square = ("mean", "square") if is_sparse else ("exp_avg", "exp_avg_sq")
-            for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-                like = {"step": torch.zeros(()), mean: parameter, square: parameter}
-                kept = {f"optimizer.{key}.{names[parameter]}": t for key, t in like.items()}
-                yield optimizer, parameter, kept
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        if weight := rising * self.settings.amplitude_penalty:
+            meaning: Tensor = self.model.embedding.vectors  # type: ignore[union-attr, assignment]
+            (weight * meaning.abs().mean()).backward()

@@ -1,4 +1,4 @@
-"""The learning rate over a training: functions of the step alone, so there is no state to keep."""
+"""Optimizers, learning-rate schedules and gradient clipping."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from wordwave.training.config import Schedule, TrainingConfig
 
 
 def lr_factor(schedule: Schedule, step: int, n_steps: int, warmup_fraction: float) -> float:
-    """The share of the highest learning rate at a step, counted from 0.
+    """The learning rate at a step, counted from 0, as a fraction of the peak.
 
-    It rises evenly for `warmup_fraction` of the steps; what follows is the schedule's.
+    It rises linearly for `warmup_fraction` of the steps, then follows the schedule. A function of
+    the step alone, so that there is no state to save.
     """
     rising = max(int(n_steps * warmup_fraction), 1)
     if step < rising:
@@ -35,16 +36,16 @@ def lr_factor(schedule: Schedule, step: int, n_steps: int, warmup_fraction: floa
 class RowAdam(Optimizer):
     """AdamW for tables with row-sparse gradients, `WaveEmbedding(sparse=True)`.
 
-    A row's moments decay only when a batch holds its word, as in `torch.optim.SparseAdam`. The
-    steps are the same up to where eps enters (here, as in `torch.optim.AdamW`, after bias
+    A row's moments decay only when a batch contains its word, as in `torch.optim.SparseAdam`. The
+    steps are the same up to where eps is added (here, as in `torch.optim.AdamW`, after bias
     correction), in fewer passes over the rows.
 
     Args:
         params: tables (V, …) whose gradients are sparse, or groups of them.
         lr: learning rate.
-        betas: decay of the mean and of the mean square of gradients.
-        eps: keeps the division finite.
-        weight_decay: pull of touched rows towards 0.
+        betas: decay rates of the mean and of the mean square of gradients.
+        eps: added to the denominator.
+        weight_decay: decoupled weight decay of the rows that have a gradient.
     """
 
     def __init__(
@@ -81,8 +82,8 @@ class RowAdam(Optimizer):
     def _update(self, table: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
         if not grad.is_sparse:
             raise WordwaveError(
-                "RowAdam takes row-sparse gradients, got a dense one: build the embedding with "
-                "sparse=True; tables shared by all words and other layers go to torch.optim.Adam"
+                "RowAdam needs row-sparse gradients, got a dense one: build the embedding with "
+                "sparse=True; use torch.optim.Adam for shared tables and other layers"
             )
         state = self.state[table]
         if not state:
@@ -115,7 +116,7 @@ class RowAdam(Optimizer):
 
 
 def row_sparse_names(model: nn.Module) -> list[str]:
-    """The parameters of a model that have row-sparse gradients: those of tables that say so."""
+    """The parameters of a model that have row-sparse gradients."""
     return [
         f"{name}.weight"
         for name, module in model.named_modules()
@@ -126,7 +127,8 @@ def row_sparse_names(model: nn.Module) -> list[str]:
 def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer]:
     """AdamW for all weights and RowAdam for row-sparse tables.
 
-    Frequencies have a rate and a decay of their own; the rest of the embedding has no decay.
+    Frequencies have their own learning rate and weight decay; the rest of the embedding has no
+    weight decay.
     """
     tables = set(row_sparse_names(model))
     rate = settings.learning_rate
@@ -169,15 +171,15 @@ def scale_gradients(model: nn.Module, factor: float) -> None:
 
 
 @torch.no_grad()
-def clip_gradients(model: nn.Module, longest: float) -> None:
-    """Shorten the gradient of all parameters together to at most `longest`."""
+def clip_gradients(model: nn.Module, max_norm: float) -> None:
+    """Clip the norm of the gradients of all parameters, row-sparse ones included."""
     values = _gradients(model)
     norm = nn.utils.get_total_norm(values)
-    torch._foreach_mul_(values, (longest / (norm + 1e-6)).clamp(max=1.0))
+    torch._foreach_mul_(values, (max_norm / (norm + 1e-6)).clamp(max=1.0))
 
 
 def _gradients(model: nn.Module) -> list[Tensor]:
-    """The numbers of all gradients; of a sparse one, those of its rows."""
+    """The values of all gradients; of a sparse one, those of its rows."""
     values = []
     for parameter in model.parameters():
         if parameter.grad is not None:

@@ -1,8 +1,8 @@
-"""Random positions: train on short sentences, read long ones.
+"""Random positions: train on short sentences, generalise to long ones.
 
-A network meets only the phases of the positions it was trained on. But a wave takes any position,
-and order is kept when words move apart: so a training sentence of L words stands on a sorted random
-subset of 1 … `highest`, drawn anew each time, and no later position is a stranger.
+A network only meets the phases of the positions it was trained on. But a wave takes any position,
+and order is kept when words move apart: so a training sentence of L words gets a sorted random
+subset of 1 … `highest` as its positions, drawn anew each time, and later positions are not new.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def random_positions(
 ) -> Tensor:
     """Distinct, increasing positions for the words of each sentence, in 1 … highest.
 
-    Shape: mask (B, L) true where a word is, padding last -> (B, L) integers; 0 for padding
+    Shape: mask (B, L), true for words, padding last -> (B, L) integers; 0 for padding
     """
     length = mask.shape[1]
     if highest < length:
@@ -26,26 +26,22 @@ def random_positions(
             f"highest must be at least the longest sentence, {length}, got {highest}"
         )
     n_words = mask.sum(1, keepdim=True)
-    drawn = (
-        torch.rand(mask.shape, generator=generator, device=mask.device)
-        .masked_fill(~mask, 1)
-        .sort(dim=1)
-        .values
-    )
-    # Sorted draws may coincide; the k-th word's own place, k, is added to keep them apart.
+    uniform = torch.rand(mask.shape, generator=generator, device=mask.device)
+    drawn = uniform.masked_fill(~mask, 1).sort(dim=1).values
+    # Sorted draws may coincide; adding k to the k-th one makes them distinct.
     spare = highest - n_words
     gaps = torch.minimum((drawn * (spare + 1)).long(), spare)
     return (gaps + torch.arange(1, length + 1, device=mask.device)) * mask
 
 
-def check_reach(highest: int, longest: int, what: str, limit: int | None = None) -> None:
-    """Refuse positions that are too few for the longest sentence, or more than can be told apart.
+def check_random_positions(highest: int, longest: int, what: str, limit: int | None = None) -> None:
+    """Raise if there are fewer positions than the longest sentence needs, or more than exist.
 
     Args:
-        highest: of the random positions, 0 for none.
+        highest: the setting `random_positions`, 0 for none.
         longest: length of the longest sentence.
-        what: it is counted in.
-        limit: highest position that the embedding knows, `None` if it knows all.
+        what: names `longest` in the message.
+        limit: highest position of the embedding, `None` if it takes any.
     """
     if highest and highest < longest:
         raise WordwaveError(
@@ -60,15 +56,15 @@ def check_reach(highest: int, longest: int, what: str, limit: int | None = None)
 def spread(
     progress: float, shortest: int, highest: int, generator: torch.Generator | None = None
 ) -> int:
-    """How far the positions of a batch are spread.
+    """The highest random position of a batch.
 
-    The reach grows from `shortest` to `highest`, evenly on a logarithmic scale: from the start on
-    positions of every kind, order is never found; learnt on neighbours first, it carries on. Half
-    of the batches are spread over the whole reach, so that far places are seen often enough, and
-    half over a random part of it, so that neighbours are not forgotten.
+    The reach grows from `shortest` to `highest`, linearly on a logarithmic scale: a model that
+    starts with positions of all magnitudes does not learn order, one that starts with neighbours
+    does. Half of the batches use the whole reach, so that distant positions are frequent enough,
+    and half a random part of it, so that neighbours are not forgotten.
 
     Args:
-        progress: share of the training that is over; after half of it `highest` is reached.
+        progress: fraction of the training that is over; `highest` is reached at one half.
     """
     share = min(2 * progress, 1.0)
     whole, part = torch.rand(2, generator=generator).tolist()

@@ -1,0 +1,408 @@
+"""`python -m experiments TARGET …`: the paper's tables and figures by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from experiments.cells import (
+    CROSS_VALIDATED,
+    DATASETS,
+    SST2_SENTENCES,
+    Rows,
+    table2_cells,
+    table4_cells,
+    table7_cells,
+)
+from experiments.protocol import KEY, Protocol, SearchConfig
+from wordwave.cli.console import parsed
+from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
+from wordwave.errors import WordwaveError
+from wordwave.grid import Backend, FailedCellsError, check_grid
+from wordwave.models.config import ENCODERS, EncoderKind
+from wordwave.search.space import SpaceName
+
+if TYPE_CHECKING:
+    from experiments.cells import TrainingCell
+    from experiments.long_table import LongTable
+    from wordwave.cli.console import Console
+    from wordwave.grid import Store
+    from wordwave.tables import ResultTable
+
+
+Target = Literal[
+    "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report"
+]
+WORDS_TARGETS = ("table7", "fig1", "fig6")
+"""Targets that need δ of all words."""
+MAX_ROUNDS, MAX_TRIALS = 1000, 100_000
+DatasetName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
+TranslationRow = Literal[
+    "aed", "tpe", "rope", "complex-vanilla", "complex-order", "complex-order-chosen"
+]
+TRANSLATION_ROWS: dict[TranslationRow, str] = {
+    "aed": "AED",
+    "tpe": "Transformer + tpe",
+    "rope": "Transformer + rope",
+    "complex-vanilla": "complex-vanilla",
+    "complex-order": "complex-order",
+    "complex-order-chosen": "complex-order, chosen",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """A table or figure of the paper, from trainings under one protocol (docs/protocol.md).
+
+    Models are selected on the validation set and evaluated once on the test set. Every result is
+    recorded when it is there: run the same command again to resume. A table shows all runs with the
+    same hyperparameters and searches; flags that narrow it down limit what is trained now.
+    """
+
+    target: tyro.conf.Positional[Target]
+    """table3 and report only show what was trained. Tables 5 and 6 have options of their own:
+    python -m experiments table5 --help."""
+    folds: int = 10
+    """How many of the ten folds of mr, subj, cr and mpqa."""
+    seeds: int = 1
+    """Number of seeds: 0, 1, …"""
+    datasets: tuple[DatasetName, ...] = DATASETS  # type: ignore[assignment]
+    """Data sets; sst2-sentences is SST-2 trained on whole sentences only. table4, table7, fig1 and
+    fig6 use SST-2, fig5 the first of these."""
+    encoders: tuple[EncoderKind, ...] = ENCODERS
+    """Encoders; table4 uses the transformer."""
+    embeddings: tuple[EmbeddingKind, ...] = EMBEDDING_KINDS
+    """Embeddings; rope and alibi need the transformer."""
+    rows: tuple[Rows, ...] = ("paper", "matched", "anchors")
+    """table2: the paper's rows, parameter-matched real baselines, and anchors (linear models and
+    fastText)."""
+    quick: bool = False
+    """A small version, half an hour on two cores: 1 fold, 1 seed, few epochs, SST-2 sentences, no
+    parameter-matched rows. Its results are kept apart and marked."""
+    search_trials: int = 0
+    """Trials of a hyperparameter search for each row, on the validation set of fold 0; 0: the
+    recipes."""
+    search_space: Annotated[SpaceName, tyro.conf.arg(aliases=("--search-pool",))] = "narrow"
+    """Search space; see wordwave search."""
+    search_on: DatasetName | None = None
+    """Search on this data set only, and use the result on all; by default each has its own
+    search."""
+    recipes: Path | None = None
+    """Folder with ENCODER.yaml, or ENCODER-DATASET.yaml, for each encoder."""
+    rounds: int = 5
+    """fig5: measurements of each row."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    backend: Backend = "local"
+    """Where to train: on this machine, or on a Ray or Dask cluster."""
+    address: str | None = None
+    """Address of a running cluster; by default one is started here."""
+    out: Path = Path("results")
+    """Output folder: REPORT.md, and reproduce/ with records, tables and figures."""
+    estimate_only: bool = False
+    """Print how long it would take, and stop."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+    @property
+    def folder(self) -> Path:
+        return self.out / "reproduce"
+
+    @property
+    def budget_datasets(self) -> tuple[str, ...]:
+        """The data sets; the quick version has SST-2's sentences for its phrases."""
+        if not self.quick:
+            return self.datasets
+        return tuple(dict.fromkeys(SST2_SENTENCES if d == "sst2" else d for d in self.datasets))
+
+    def check(self) -> None:
+        """Raise for impossible values before anything is loaded."""
+        for name, low, high in (
+            ("folds", 1, 10),
+            ("rounds", 1, MAX_ROUNDS),
+            ("search_trials", 0, MAX_TRIALS),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                rule = f"at least {low}" if value < low else f"at most {high}"
+                raise WordwaveError(f"{name} must be {rule}, got {value}")
+        for name in ("datasets", "encoders", "embeddings", "rows"):
+            if not getattr(self, name):
+                raise WordwaveError(f"{name} must name at least one, got none")
+        check_grid(len(replace(self, seeds=1).cells()), self.seeds, self.jobs)
+        if self.address and self.backend == "local":
+            raise WordwaveError(f"address needs --backend ray or dask, got {self.address!r}")
+
+    def protocol(self) -> Protocol:
+        """The protocol, before its searches."""
+        search = None
+        if self.search_trials:
+            on = SST2_SENTENCES if self.quick and self.search_on == "sst2" else self.search_on
+            search = SearchConfig(self.search_trials, self.search_space, on)
+        return Protocol("quick" if self.quick else "full", search, folder=self.recipes)
+
+    def cells(self) -> list[TrainingCell]:
+        """The trainings that the target needs."""
+        datasets = self.budget_datasets
+        folds, seeds = (1, 1) if self.quick else (self.folds, self.seeds)
+        if self.target in WORDS_TARGETS:
+            return table7_cells(datasets, self.encoders, seeds)
+        if self.target == "table4":
+            return table4_cells(SST2_SENTENCES if SST2_SENTENCES in datasets else "sst2", seeds)
+        rows = tuple(r for r in self.rows if not (self.quick and r == "matched"))
+        return table2_cells(
+            datasets=datasets,
+            encoders=self.encoders,
+            embeddings=self.embeddings,
+            rows=("paper",) if self.target == "fig5" else rows,
+            folds=folds if set(datasets) & set(CROSS_VALIDATED) else 1,
+            seeds=seeds,
+        )
+
+
+@dataclass(frozen=True)
+class LongOptions:
+    """Options of both tables of long trainings."""
+
+    steps: int | None = None
+    """Updates of every row (table6 at equal time: of the real row); by default those of its
+    size."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    out: Path | None = None
+    """Folder of records, run folders, the table and the curves; by default results/TABLE."""
+    estimate_only: bool = False
+    """Print how long it would take, and stop; from steps timed before, else from model sizes."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+    @property
+    def trains(self) -> bool:
+        return not (self.estimate_only or self.report_only)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "jobs", "seeds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise WordwaveError(f"{name} must be at least 1, got {value}")
+        for name in ("rows", "budgets"):
+            given = getattr(self, name, ("",))
+            if len(set(given)) < max(len(given), 1):
+                shown = " ".join(given) or "none"
+                raise WordwaveError(f"{name} must name at least one, and each once, got {shown}")
+
+
+@dataclass(frozen=True)
+class Table5Options(LongOptions):
+    """Translation: an attentional encoder-decoder, Transformers and complex Transformers.
+
+    All rows have the same number of parameters and updates. Checkpoints are selected on the
+    validation set, the test set is translated once. Run the same command again to resume.
+    """
+
+    size: Literal["full", "cpu"] = "cpu"
+    """full: the recipes, hours per row on one core; cpu: shorter trainings on smaller batches."""
+    data: Literal["multi30k", "built-in"] = "multi30k"
+    """Parallel text; built-in needs no download."""
+    rows: tuple[TranslationRow, ...] = tuple(TRANSLATION_ROWS)
+    """Rows of the table; complex-order-chosen has the hyperparameters that --choices found best for
+    complex-order at 400 updates. It is a row of its own, as no other row had such a search."""
+    seeds: int = 1
+    """Number of seeds: 0, 1, …"""
+    choices: bool = False
+    """Instead of the table: short trainings of complex-order, each with one change, and of the
+    other rows, compared on the validation set."""
+
+
+@dataclass(frozen=True)
+class Table6Options(LongOptions):
+    """Language models: Transformer-XL with real and complex numbers, in bits per character.
+
+    All rows have the same number of parameters, and either the same number of updates or the same
+    time. Checkpoints are selected on the validation set, the test set is evaluated once. Run the
+    same command again to resume.
+    """
+
+    size: Literal["small", "paper"] = "small"
+    """small: for one core; paper: 6 layers of width 512, 400,000 updates, for a GPU."""
+    data: str = "text8"
+    """text8, enwik8, python-help (built in), or a text file."""
+    budgets: tuple[Literal["updates", "time"], ...] = ("updates", "time")
+    """At equal updates, at equal time, or both."""
+    seeds: int = 2
+    """Number of seeds: 0, 1, …"""
+    choices: bool = False
+    """Instead of the table: short trainings for what the paper leaves open, the same number for
+    each row, each with one change, compared on the validation set."""
+
+
+def main(args: list[str], prog: str) -> None:
+    """`python -m experiments`"""
+    # Tables 5 and 6 have options of their own, before which these two flags may stand.
+    flags = ("--estimate-only", "--report-only")
+    at = next((i for i, word in enumerate(args) if word not in flags), len(args))
+    if args[at : at + 1] in (["table5"], ["table6"]):
+        run = {"table5": run_table5, "table6": run_table6}[args[at]]
+        run([*args[:at], *args[at + 1 :]], f"{prog} {args[at]}")
+        return
+    options = parsed(Options, args, prog)
+    if options.target in ("table5", "table6"):
+        raise WordwaveError(f"{options.target} must come before its options, which are its own")
+    options.check()
+    run_classifiers(options)
+
+
+def run_classifiers(options: Options) -> None:
+    """Tables 2, 3, 4 and 7, figures and the report: train what is missing, then show it."""
+    from experiments.records import is_record, upgrade
+    from experiments.report import Results
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import say_skipped
+    from wordwave.grid import Store
+
+    console, folder = Console(), options.folder
+    store = Store(folder / "records.jsonl", KEY, is_record, upgrade=upgrade)
+    words = Store(folder / "words.jsonl", KEY, is_record, upgrade=upgrade)
+    problem = None
+    if options.target not in ("table3", "report") and not options.report_only:
+        try:
+            train_classifiers(options, store, words, console)
+        except FailedCellsError as some:
+            problem = some
+    say_skipped(store, console)
+    say_skipped(words, console)
+    if not options.estimate_only:
+        results = Results.read(options.protocol(), store, words)
+        try:
+            results.check(options.target, store.path, words.path)
+        except WordwaveError as empty:  # the reason why nothing was trained comes first
+            raise problem or empty from None
+        if options.target == "report":
+            path = options.out / f"REPORT{'-quick' if options.quick else ''}.md"
+            show([], folder, results.write_report(path, folder), console)
+        else:
+            drawn = results.draw(options.target, folder)
+            show(results.tables(options.target), folder, drawn, console, n_printed=1)
+    if problem is not None:
+        raise problem
+
+
+def train_classifiers(options: Options, store: Store, words: Store, console: Console) -> None:
+    """Train what the target needs and the stores lack."""
+    from experiments.launch import Launcher
+    from experiments.training_runs import CellRun
+
+    cells = options.cells()
+    launcher = Launcher(
+        options.protocol(),
+        store,
+        console,
+        options.jobs,
+        options.backend,
+        options.address,
+        options.estimate_only,
+    )
+    launcher.check(cells)
+    protocol = launcher.search(cells, options.folder / "searches")
+    launcher = replace(launcher, protocol=protocol)
+    if options.target == "fig5":
+        rounds, steps = (2, 10) if options.quick else (options.rounds, 20)
+        launcher.measure_epochs(cells, options.budget_datasets[0], rounds=rounds, steps=steps)
+    elif options.target in WORDS_TARGETS:
+        launcher.train_words(cells, words)
+    else:
+        launcher.train(cells, CellRun(protocol), protocol.key)
+
+
+def run_table5(args: list[str], prog: str) -> None:
+    """`python -m experiments table5`"""
+    options = parsed(Table5Options, args, prog)
+    from experiments.choices import Table5Choices, choices_table
+    from experiments.table5 import ROWS, Table5, draw_table5, table5_tables
+
+    kind = Table5Choices if options.choices else Table5
+    table = kind(
+        options.out or Path("results/table5"),
+        options.size,
+        options.data,
+        rows=tuple(TRANSLATION_ROWS[row] for row in options.rows),
+        steps=options.steps,
+        seeds=options.seeds,
+        measures=options.trains,
+    )
+    check_grid(len(table.configs()), options.seeds, options.jobs)
+    with trained(table, options) as console:
+        table = replace(table, rows=tuple(ROWS))  # whatever was trained now or before
+        if console is not None and isinstance(table, Table5Choices):
+            show([choices_table(table)], table.out, [], console)
+        elif console is not None:
+            show(table5_tables(table), table.out, draw_table5(table), console)
+
+
+def run_table6(args: list[str], prog: str) -> None:
+    """`python -m experiments table6`"""
+    options = parsed(Table6Options, args, prog)
+    from experiments.choices import Table6Choices, choices_table
+    from experiments.table6 import Table6, draw_table6, table6_table
+
+    kind = Table6Choices if options.choices else Table6
+    table = kind(
+        options.out or Path("results/table6"),
+        options.size,
+        options.data,
+        steps=options.steps,
+        seeds=options.seeds,
+        budgets=options.budgets,
+        measures=options.trains,
+    )
+    check_grid(len(table.configs()) * len(options.budgets), options.seeds, options.jobs)
+    with trained(table, options) as console:
+        if console is not None and isinstance(table, Table6Choices):
+            show([choices_table(table)], table.out, [], console)
+        elif console is not None:
+            show([table6_table(table)], table.out, draw_table6(table), console)
+
+
+@contextmanager
+def trained(table: LongTable, options: LongOptions) -> Iterator[Console | None]:
+    """Train what is missing, unless told otherwise; a console if there is something to show."""
+    from experiments.launch import estimate_long_table
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import completed, say_skipped
+
+    console = Console()
+    if not options.report_only:
+        estimate_long_table(table, console, options.jobs, estimate_only=options.estimate_only)
+    if options.estimate_only:
+        say_skipped(table.store, console)
+        yield None
+        return
+    with completed(
+        table.grid,
+        console,
+        report_only=options.report_only,
+        n_jobs=options.jobs,
+        cost=lambda cell: cell.steps,
+        spent=table.steps_done,
+        on_record=lambda r: console.print(f"{r['row']}, seed {r['seed']}: done"),
+    ):
+        yield console
+
+
+def show(
+    tables: Sequence[ResultTable],
+    folder: Path,
+    pictures: Sequence[Path],
+    console: Console,
+    n_printed: int | None = None,
+) -> None:
+    """Print the first tables, write all, and print the paths of what was written."""
+    for table in tables[:n_printed]:
+        console.print(table.to_rich())
+    written = [path for table in tables for path in table.write(folder)]
+    console.print("Written: " + ", ".join(map(str, [*written, *pictures])))

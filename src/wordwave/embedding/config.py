@@ -1,0 +1,66 @@
+"""Which embedding a model has. Needs no torch, so that the command line starts at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from wordwave.limits import SCALE, check_limits
+
+EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order", "rope", "alibi"]
+Sharing = Literal["word", "dim"] | None
+
+IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
+"""Kinds that encode positions inside attention and leave the word vectors as they are."""
+EMBEDDING_KINDS: tuple[EmbeddingKind, ...] = get_args(EmbeddingKind)
+PAPER_EMBEDDINGS = tuple(kind for kind in EMBEDDING_KINDS if kind not in IN_ATTENTION)
+
+
+@dataclass(frozen=True)
+class EmbeddingConfig:
+    """How words and positions become vectors.
+
+    The models nest it, each with defaults of its own. As a flag, `kind` is `--embedding`; in YAML,
+    `embedding: tpe` is short for `embedding: {kind: tpe}`.
+    """
+
+    kind: EmbeddingKind = "complex-order"
+    """Word embedding and position encoding; rope and alibi act inside attention and need a
+    transformer."""
+    share_frequency: Sharing = None
+    """complex-order: share frequencies between all words (word), or between all dimensions of a
+    word (dim)."""
+    share_amplitude: Sharing = None
+    """complex-order: share amplitudes, likewise."""
+    share_phase: Sharing = None
+    """complex-order: share initial phases, likewise."""
+    phase: bool = False
+    """complex-order: learn an initial phase for each word and dimension."""
+    damping: bool = False
+    """complex-order: learn a damping factor r₁ ≤ 1 per position, the general solution of the
+    paper's Claim 1."""
+    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
+    """complex-order: initial frequencies."""
+    frequency_range: tuple[float, float] | None = None
+    """complex-order: lowest and highest initial frequency, unless sinusoidal; each initialization
+    has a default range."""
+    freeze_frequency: bool = False
+    """complex-order: do not train the frequencies."""
+    word_scale: float | None = None
+    """Standard deviation of the initial word vectors or amplitudes, where there are no pretrained
+    vectors; None for 1/√dim."""
+    position_scale: float = 1.0
+    """pe and tpe: size of the position vectors, as a multiple of that of the word vectors."""
+
+    def __post_init__(self) -> None:
+        check_limits(self, {"word_scale": SCALE, "position_scale": SCALE})
+
+    @property
+    def field(self) -> Literal["real", "complex"]:
+        """The numbers that the embedding gives, and the layers after it work with."""
+        return "complex" if self.kind.startswith("complex") else "real"
+
+    @property
+    def in_attention(self) -> Literal["rope", "alibi"] | None:
+        """The position encoding that attention applies, if any."""
+        return self.kind if self.kind == "rope" or self.kind == "alibi" else None

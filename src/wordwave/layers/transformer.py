@@ -1,0 +1,122 @@
+"""The Transformer layer of the classifier, the encoder-decoder and Transformer-XL."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from wordwave.layers.attention import KVCache, MultiHeadAttention
+from wordwave.layers.linear import FeedForward
+from wordwave.layers.norm import Dropout, LayerNorm
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention, cross-attention to a source if there is one, and feed-forward.
+
+    Each of them has dropout, a residual connection and a layer norm, before it (pre-norm) or after
+    the residual connection (post-norm, as published).
+
+    Args:
+        attention: self-attention; a `RelativeAttention` for Transformer-XL.
+        feed_forward: applied to each position by itself.
+        cross_attention: attention to the source, in a decoder.
+        norm_first: pre-norm if true, else post-norm.
+        dropout: share of components dropped before each residual connection.
+    """
+
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        *,
+        cross_attention: MultiHeadAttention | None = None,
+        norm_first: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        dim, field = attention.dim, attention.field
+        self.attention, self.feed_forward = attention, feed_forward
+        n_norms = 2 if cross_attention is None else 3
+        self.norms = nn.ModuleList(LayerNorm(dim, field=field) for _ in range(n_norms))
+        self.dropout = Dropout(dropout, field=field)
+        self.cross_attention = cross_attention
+        self.norm_first = norm_first
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        positions: Tensor | None = None,
+        past: KVCache | None = None,
+        memory: Tensor | None = None,
+        window: int | None = None,
+        source: KVCache | None = None,
+        source_mask: Tensor | None = None,
+    ) -> tuple[Tensor, KVCache]:
+        """The layer's output, and the keys and values of the past and of x.
+
+        Shape:
+            x: (B, L, parts·D).
+            mask, causal, window: as in `MultiHeadAttention.attend`.
+            positions: (L,) or (B, L), with a memory (M + L,) or (B, M + L).
+            past: keys and values before x, to decode step by step.
+            memory: (B, M, parts·D), inputs of this layer before x (Transformer-XL).
+            source: keys and values for the cross-attention, see `cross_attend`.
+            source_mask: (B, S) bool, true where a source token is a word.
+            returns: (B, L, parts·D)
+        """
+        x, cache = self._self_attend(x, mask, causal, positions, past, memory, window)
+        if self.cross_attention is not None:
+            assert source is not None
+            assert source_mask is not None
+            y = cross_attend(self.cross_attention, self._pre_norm(1, x), source, source_mask)
+            x = self._add(1, x, y)
+        return self._add(-1, x, self.feed_forward(self._pre_norm(-1, x))), cache
+
+    def cross_attention_weights(self, x: Tensor, source: KVCache, source_mask: Tensor) -> Tensor:
+        """How much each token of x attends to each source token.
+
+        Shape: x (B, L, parts·D), source of S keys, source_mask (B, S) -> (B, H, L, S)
+        """
+        assert self.cross_attention is not None
+        x, _ = self._self_attend(x, causal=True)
+        return self.cross_attention.attention_weights(
+            self._pre_norm(1, x), source, mask=source_mask
+        )
+
+    def _self_attend(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        positions: Tensor | None = None,
+        past: KVCache | None = None,
+        memory: Tensor | None = None,
+        window: int | None = None,
+    ) -> tuple[Tensor, KVCache]:
+        y = self._pre_norm(0, x)
+        attended = y if memory is None else torch.cat([self._pre_norm(0, memory), y], dim=1)
+        cache = self.attention.project_kv(attended, past, positions)
+        y = self.attention.attend(y, cache, mask=mask, causal=causal, window=window)
+        return self._add(0, x, y), cache
+
+    def _pre_norm(self, i: int, x: Tensor) -> Tensor:
+        return self.norms[i](x) if self.norm_first else x
+
+    def _add(self, i: int, x: Tensor, y: Tensor) -> Tensor:
+        """The residual connection, and the norm after it with post-norm."""
+        x = x + self.dropout(y)
+        return x if self.norm_first else self.norms[i](x)
+
+
+def cross_attend(attention: MultiHeadAttention, x: Tensor, source: KVCache, mask: Tensor) -> Tensor:
+    """Attend to sources, each of which may serve n consecutive rows of x, as in a beam search.
+
+    All rows with the same source attend to it at once: queries of cross-attention have no order.
+
+    Shape: x (n·B, L, W), source (B rows) of S keys, mask (B, S) -> (n·B, L, W)
+    """
+    grouped = x.reshape(mask.shape[0], -1, x.shape[-1])
+    return attention.attend(grouped, source, mask=mask).view(x.shape)

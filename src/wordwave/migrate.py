@@ -1,0 +1,194 @@
+"""Files and flags of earlier versions, in the names of this one. Needs no torch.
+
+This is the one place that knows former names. Everything that reads a config, a flag, a record of
+results, a saved state or weights passes it through here first; files are never rewritten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from wordwave.errors import WordwaveError
+
+V = TypeVar("V")
+Plain = dict[str, Any]
+
+SETTINGS: dict[str, dict[str, str]] = {
+    "data": {"judge_on": "eval_chars", "score_on": "test_chars"},
+    "text": {"tokeniser": "tokenizer"},
+    "model": {
+        "farthest": "clamp_len",
+        "wave_period": "max_wave_position",
+        "evaluation_memory": "eval_memory_length",
+        "norm": "norm_first",
+    },
+    "training": {
+        "judge_every": "eval_every",
+        "warm_up": "warmup_fraction",
+        "accumulate": "grad_accumulation",
+        "frequency_rate": "frequency_lr_scale",
+        "frequency_decay": "frequency_weight_decay",
+        "clip": "max_grad_norm",
+        "judge_bleu": "eval_bleu",
+    },
+}
+"""Former names of settings, by part."""
+RENAMED = {old: new for part in SETTINGS.values() for old, new in part.items()}
+RENAMED["pool"] = "space"  # of a search
+EMBEDDING = (
+    "share_frequency",
+    "share_amplitude",
+    "phase",
+    "damping",
+    "frequency_init",
+    "frequency_range",
+    "freeze_frequency",
+    "word_scale",
+    "position_scale",
+)
+"""Settings of the model that are settings of its embedding now."""
+NEW_IN_EMBEDDING: Plain = {
+    "share_amplitude": None,
+    "share_phase": None,
+    "damping": False,
+    "word_scale": None,
+    "position_scale": 1.0,
+}
+"""What models without these settings did."""
+
+
+WEIGHTS = (
+    (r"^optimiser\.", "optimizer."),
+    (r"\b((?:en|de)coder\.\d+)\.shortcuts\.(\d)\.norm\.", r"\1.norms.\2."),
+    (r"\bto_source\.", "cross_attention."),
+    (r"\bto_words\.", "readout."),
+)
+"""Former names of tensors, as patterns; all parameters among them are of translation models."""
+
+
+def upgrade_config(plain: Any, where: str = "config") -> Any:
+    """The settings of a config file, a recipe or a run; what is none is left as it is."""
+    if not isinstance(plain, dict):
+        return plain
+    parts = {
+        part: _renamed(settings, SETTINGS[part], f"{where}: {part}")
+        if part in SETTINGS and isinstance(settings, dict)
+        else settings
+        for part, settings in plain.items()
+    }
+    if isinstance(parts.get("model"), dict):
+        parts["model"] = _nested(parts["model"], f"{where}: model")
+    return parts
+
+
+def upgrade_flat(settings: Plain) -> Plain:
+    """Settings by the names of their flags, as studies keep them."""
+    return _renamed(settings, RENAMED, "settings")
+
+
+def upgrade_record(record: Plain) -> Plain:
+    """A record of results: the settings in `config` (all of a run), `how` (those that were set)
+    and `trials` (those that a search tried)."""
+    new = dict(record)
+    if isinstance(record.get("config"), dict):
+        new["config"] = _complete(record["config"], upgrade_config(record["config"]))
+    how = record.get("how")
+    if isinstance(how, dict):
+        new["how"] = upgrade_config(how)
+        if isinstance(how.get("cells"), dict):
+            new["how"]["cells"] = {k: upgrade_config(v) for k, v in how["cells"].items()}
+    if isinstance(record.get("trials"), list):
+        new["trials"] = [
+            {**trial, "settings": upgrade_config(trial["settings"])}
+            if isinstance(trial, dict) and "settings" in trial
+            else trial
+            for trial in record["trials"]
+        ]
+    return new
+
+
+def upgrade_progress(progress: Any) -> Any:
+    """The progress of a training, in the header of its saved state."""
+    if not isinstance(progress, dict):
+        return progress
+    return _renamed(progress, {"since_judged": "since_eval"}, "progress")
+
+
+def upgrade_weights(tensors: Mapping[str, V]) -> dict[str, V]:
+    """Tensors of model.safetensors or of a saved state, by the names of this version.
+
+    In a saved state, the names of parameters follow `model.`, `best.`, `optimizer.KEY.` and, for
+    weights to be averaged, `task.N.`.
+    """
+    upgraded = {}
+    for name, tensor in tensors.items():
+        for former, now in WEIGHTS:
+            name = re.sub(former, now, name)
+        upgraded[name] = tensor
+    return upgraded
+
+
+def upgrade_flags(args: Sequence[str], warn: Callable[[str], object]) -> list[str]:
+    """A command line with former flags replaced; each is warned of once."""
+    new, warned = [], set[str]()
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if not flag.startswith("--") or name not in RENAMED:
+            new.append(word)
+            continue
+        if name == "norm":  # it had a value, and is a switch now
+            value = value if equals else (rest.pop(0) if rest else "")
+            if value not in ("pre", "post"):
+                raise WordwaveError(f"--norm must be one of pre, post, got {value!r}")
+            now = "--norm-first" if value == "pre" else "--no-norm-first"
+            flag, word = f"--norm {value}", now
+        else:
+            now = "--" + RENAMED[name].replace("_", "-")
+            word = now + equals + value
+        if now not in warned:
+            warned.add(now)
+            warn(f"{flag} is now {now}")
+        new.append(word)
+    return new
+
+
+def _renamed(settings: Plain, names: Mapping[str, str], where: str) -> Plain:
+    found: Plain = {}
+    for name, value in settings.items():
+        new = names.get(name, name) if isinstance(name, str) else name
+        if new in found or (new != name and new in settings):
+            raise WordwaveError(f"{where} has both {new!r} and its former name")
+        if new == "norm_first" and name == "norm":
+            if value not in ("pre", "post"):
+                raise WordwaveError(f"{where}: norm must be one of pre, post")
+            value = value == "pre"
+        found[new] = value
+    return found
+
+
+def _nested(model: Plain, where: str) -> Plain:
+    """A model whose settings of the embedding are in a part of their own."""
+    flat = {name: model[name] for name in EMBEDDING if name in model}
+    embedding = model.get("embedding", {})
+    if isinstance(embedding, str):
+        embedding = {"kind": embedding}
+    if not isinstance(embedding, dict) or not (flat or embedding):
+        return model
+    twice = [name for name in flat if name in embedding]
+    if twice:
+        raise WordwaveError(f"{where} has {twice[0]!r} both in the model and in its embedding")
+    rest = {name: value for name, value in model.items() if name not in (*EMBEDDING, "embedding")}
+    return {"embedding": {**embedding, **flat}, **rest}
+
+
+def _complete(old: Plain, new: Plain) -> Plain:
+    """All settings of a run, with those of the embedding that it had no names for."""
+    model = old.get("model")
+    if isinstance(model, dict) and isinstance(model.get("embedding"), str):
+        new["model"]["embedding"] = {**NEW_IN_EMBEDDING, **new["model"]["embedding"]}
+    return new

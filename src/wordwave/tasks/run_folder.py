@@ -1,0 +1,255 @@
+"""The files of a run folder: config.yaml, model.safetensors, result.json, a lock, a signature.
+
+The config of a run names the files and Hugging Face data sets that it was trained on, and a run
+folder may come from a stranger. Training therefore signs these names with a key in the user's state
+folder, and without a valid signature they are opened only if the user says so. A signed run may be
+moved; other users and machines do not accept its signature.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from filelock import Timeout
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from wordwave import __version__
+from wordwave.config_io import conform, dump_yaml, flatten, from_dict, read_json, to_dict
+from wordwave.errors import WordwaveError
+from wordwave.files import (
+    check_inside,
+    check_writable,
+    locked,
+    naming,
+    read_text,
+    remove_unfinished,
+    write_text,
+)
+from wordwave.migrate import upgrade_weights
+from wordwave.tasks.config import run_config
+from wordwave.tensor_files import TensorFile, check_like
+
+C = TypeVar("C")
+M = TypeVar("M", bound=nn.Module)
+
+WEIGHTS, RESULT, SIGNATURE, LOCK = "model.safetensors", "result.json", "made-here", ".training.lock"
+KEY, KEY_SIZE = "runs.key", 32
+WRITTEN = (
+    *("config.yaml", "vocab.json", "tokenizer.json", "casing.json", SIGNATURE, "metrics.jsonl"),
+    *("tensorboard", "state", "state/state.safetensors", WEIGHTS, "test.jsonl", RESULT, LOCK),
+)
+"""All that training may write to a run folder."""
+
+
+def save_config(folder: Path, task: str, config: Any) -> None:
+    """Write config.yaml."""
+    about = {"task": task, "version": __version__, **to_dict(config)}
+    write_text(folder / "config.yaml", dump_yaml(about))
+
+
+def read_config(folder: Path, task: str, kind: type[C]) -> C:
+    """The config of a run of a task."""
+    plain = run_config(folder)
+    found = plain.pop("task")
+    plain.pop("version", None)
+    if found != task:
+        uses = {"classify": "predict", "translate": "translate", "lm": "generate"}
+        hint = f"; use it with wordwave {uses[found]}" if found in uses else ""
+        raise WordwaveError(f"'{folder}' is a run of {found!r}, expected one of {task!r}{hint}")
+    return from_dict(kind, plain, where=f"'{folder / 'config.yaml'}'")
+
+
+def check_same_config(
+    folder: Path, task: str, config: Any, *, may_differ: Sequence[str] = ()
+) -> None:
+    """Raise if a run was started in this folder with other settings."""
+    if folder.exists() and not folder.is_dir():
+        raise WordwaveError(f"'{folder}' is a file, not a run folder: choose another --out")
+    if not (folder / "config.yaml").exists():
+        return
+    there = flatten(read_config(folder, task, type(config)))
+    for name, value in flatten(config).items():
+        if there[name] != value and name not in may_differ:
+            raise WordwaveError(
+                f"'{folder}' holds a run with {name} {there[name]!r}, here it is {value!r}: "
+                "choose another --out, or remove that folder"
+            )
+
+
+def read_result(folder: Path, schema: Any) -> dict[str, Any] | None:
+    """The result of a finished run, `None` for one in progress.
+
+    Args:
+        schema: the `TypedDict` that result.json must be.
+    """
+    path = folder / RESULT
+    if not path.exists():
+        return None
+    try:
+        result: dict[str, Any] = read_json(path)
+        conform(result, schema, where="it")
+    except WordwaveError as problem:
+        raise WordwaveError(
+            f"'{path}' is not the result of a run ({problem}); remove it to train again"
+        ) from None
+    return result
+
+
+def check_trained(folder: Path) -> None:
+    """Raise for a run without weights."""
+    if not (folder / WEIGHTS).exists():
+        raise WordwaveError(
+            f"'{folder}' holds no trained model yet: run the command that trains it again to resume"
+        )
+
+
+def load_model(folder: Path, build: Callable[[], M], *, dim: int) -> M:
+    """The model of a run, in evaluation mode.
+
+    Args:
+        dim: the width of its embedding.
+        build: makes the model that config.yaml describes, with any weights. It is called on a real
+            device, where it takes memory, only after the weights have been found to fit.
+    """
+    path = folder / WEIGHTS
+    try:
+        file = TensorFile(path)
+        meta = upgrade_weights(file.meta)
+        largest = max((tensor.numel() for tensor in meta.values()), default=0)
+        if dim > largest:  # some initial values are computed by Python, number by number
+            raise WordwaveError(
+                f"size mismatch: dim is {dim}, the largest tensor has {largest:,} numbers"
+            )
+        check_like(meta, _expected(build, 2 * len(meta) + 10, largest))
+        weights = upgrade_weights(file.load())
+    except WordwaveError as problem:
+        raise WordwaveError(f"'{path}' does not hold this model: {problem}") from None
+    model = build()
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+def _expected(build: Callable[[], nn.Module], most: int, largest: int) -> dict[str, Tensor]:
+    """The weights of a model on the meta device."""
+    try:
+        with _limited(most, largest), torch.device("meta"):
+            return build().state_dict()
+    except (RuntimeError, OverflowError, TypeError) as problem:  # sizes that torch cannot count
+        reason = str(problem).splitlines()[0][:200]
+        raise WordwaveError(f"config.yaml does not describe a model ({reason})") from None
+
+
+@contextmanager
+def _limited(most: int, largest: int) -> Iterator[None]:
+    """Stop building a model at the first parameter that cannot be in a file of weights: a million
+    layers take long even on the meta device."""
+    thread, n = threading.get_ident(), 0
+
+    def check(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal n
+        if parameter is None or threading.get_ident() != thread:
+            return
+        n += 1
+        if n > most:
+            raise WordwaveError(f"size mismatch: config.yaml describes more than {most:,} tensors")
+        if parameter.numel() > largest:
+            raise WordwaveError(
+                f"size mismatch: the largest tensor has {largest:,} numbers, that of the model "
+                f"{parameter.numel():,}"
+            )
+
+    hook = register_module_parameter_registration_hook(check)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes from training in the same folder."""
+    path = folder / LOCK
+    check_writable(path)
+    check_inside(folder, WRITTEN)
+    with ExitStack() as held:
+        try:
+            with naming(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(path, timeout=0))
+        except Timeout:
+            raise WordwaveError(
+                f"another process is training in '{folder}': wait for it, or choose another --out"
+            ) from None
+        if (folder / RESULT).exists():
+            raise WordwaveError(f"another process has just finished the run in '{folder}'")
+        remove_unfinished(folder)
+        remove_unfinished(folder / "state")
+        yield
+
+
+def clean_up(folder: Path) -> None:
+    """Remove what a training has left that was killed after it wrote its result."""
+    if (folder / "state").exists() or (folder / LOCK).exists():
+        # The folder may be locked or read-only: nothing depends on this.
+        with suppress(OSError), locked(folder / LOCK, timeout=0):
+            remove_unfinished(folder)
+            shutil.rmtree(folder / "state", ignore_errors=True)
+
+
+def sign(folder: Path, names: Sequence[str]) -> None:
+    """Sign the data that a run's config names, if the key can be stored."""
+    with suppress(OSError):
+        write_text(folder / SIGNATURE, _signature(_key(create=True), names) + "\n")
+
+
+def is_signed(folder: Path, names: Sequence[str]) -> bool:
+    """Whether a run has this user's signature of these names."""
+    try:
+        found = read_text(folder / SIGNATURE, most=1000).strip()
+        return hmac.compare_digest(found.encode(), _signature(_key(create=False), names).encode())
+    except (OSError, WordwaveError):
+        return False
+
+
+def check_signed(folder: Path, names: Sequence[str], *, trusted: bool = False) -> None:
+    """Raise unless the data that a run's config names may be opened."""
+    if names and not trusted and not is_signed(folder, names):
+        shown = ", ".join(repr(name[:200]) for name in names)
+        raise WordwaveError(
+            f"'{folder}' was not trained here, and its config.yaml names {shown}: nothing is "
+            "opened; name the data to score (evaluate --help), or open that with --trust-data"
+        )
+
+
+def _signature(key: bytes, names: Sequence[str]) -> str:
+    return hmac.new(key, json.dumps(list(names)).encode(), "sha256").hexdigest()
+
+
+def _key(*, create: bool) -> bytes:
+    """The key of this user, created once."""
+    from platformdirs import user_state_path
+
+    path = user_state_path("wordwave") / KEY
+    if create and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{KEY}.{secrets.token_hex(8)}")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(KEY_SIZE))
+        with suppress(FileExistsError):  # another process was first
+            os.link(new, path)
+        new.unlink()
+    key = path.read_bytes()
+    if len(key) != KEY_SIZE:
+        raise OSError(f"'{path}' is not a key")
+    return key

@@ -1,0 +1,202 @@
+"""What earlier versions wrote is read: runs, states, configs, flags, records and studies."""
+
+import json
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+import torch
+import yaml
+
+from wordwave.config_io import flatten, from_dict, to_dict, with_settings
+from wordwave.grid import Store
+from wordwave.migrate import (
+    RENAMED,
+    upgrade_config,
+    upgrade_flags,
+    upgrade_flat,
+    upgrade_progress,
+    upgrade_record,
+    upgrade_weights,
+)
+from wordwave.tasks.classifier import TextClassifier
+from wordwave.tasks.config import ClassificationConfig, LanguageModelConfig, TranslationConfig
+from wordwave.tasks.language_model import LanguageModel
+from wordwave.tasks.run_folder import read_config
+from wordwave.tasks.translator import Translator
+
+HERE = Path(__file__).parents[1]
+RESULTS = HERE.parent / "results"
+TASKS = dict.fromkeys(("fasttext", "cnn", "lstm", "transformer", "rope"), "classify")
+TASKS |= dict.fromkeys(("translator", "aed"), "translate") | dict.fromkeys(("lm", "lm-real"), "lm")
+CONFIGS = {
+    "classify": ClassificationConfig,
+    "translate": TranslationConfig,
+    "lm": LanguageModelConfig,
+}
+
+
+@pytest.fixture
+def old_runs(tmp_path, monkeypatch):
+    """A folder with all runs of `old_runs/make.py`; what the finished ones compute."""
+    with ZipFile(HERE / "old_runs" / "runs.zip") as file:
+        file.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return json.loads((tmp_path / "expected.json").read_text())
+
+
+@torch.no_grad()
+def computed(task, run):
+    """As `old_runs/make.py` computes it."""
+    if task == "classify":
+        texts = ["the film was good", "bad plot", "a very unknown word is not bad"]
+        return TextClassifier.load(Path(run)).logits(texts)
+    if task == "translate":
+        model = Translator.load(Path(run)).model
+        return model(torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 8, 9]]))[0, :, ::50]
+    logits, _ = LanguageModel.load(Path(run)).model(torch.tensor([[3, 4, 5, 6, 2, 3]]))
+    return logits[0, :, ::4]
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS.items())
+def test_an_old_run_computes_what_it_did(old_runs, name, task):
+    torch.testing.assert_close(
+        computed(task, name), torch.tensor(old_runs[name]), atol=1e-5, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS.items())
+def test_an_old_run_resumes_and_ends_where_it_would_have(old_runs, cli, name, task):
+    run = f"{name}-stopped"
+    result = cli.call("train", task, "--config", f"{run}/config.yaml", "--out", run)
+    assert result.code == 0, result.err
+    assert (Path(run) / "result.json").exists() and not (Path(run) / "state").exists()
+    lines = {
+        folder: [json.loads(line) for line in (Path(folder) / "metrics.jsonl").open()]
+        for folder in (name, run)
+    }
+    assert [r["step"] for r in lines[run]] == [r["step"] for r in lines[name]]
+    assert lines[run][-1]["loss"] == pytest.approx(lines[name][-1]["loss"], rel=1e-3)
+    # A few steps of the same arithmetic; another CPU rounds otherwise.
+    torch.testing.assert_close(
+        computed(task, run), torch.tensor(old_runs[name]), atol=1e-3, rtol=1e-2
+    )
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS.items())
+def test_a_finished_old_run_is_known_as_finished(old_runs, cli, name, task):
+    result = cli.call("train", task, "--config", f"{name}/config.yaml", "--out", name)
+    assert result.code == 0 and "finished already" in result.out
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS.items())
+def test_an_old_config_keeps_all_its_values_under_new_names(old_runs, name, task):
+    old = yaml.safe_load((Path(name) / "config.yaml").read_text())
+    config = read_config(Path(name), task, CONFIGS[task])
+    new = flatten(config)
+    for part in ("data", "text", "model", "training"):
+        for key, value in old.get(part, {}).items():
+            if key == "norm":
+                assert new["norm_first"] == (value == "pre")
+            else:
+                assert new[RENAMED.get(key, key)] == value
+    assert upgrade_config(to_dict(config)) == to_dict(config)  # new ones stay as they are
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"training": {"clip": 1.0, "max_grad_norm": 2.0}}, "training has both 'max_grad_norm'"),
+        ({"model": {"phase": True, "embedding": {"phase": False}}}, "model has 'phase' both"),
+        ({"model": {"norm": "between"}}, "norm must be one of pre, post"),
+    ],
+)
+def test_a_setting_given_by_both_names_is_refused(settings, message):
+    with pytest.raises(ValueError, match=f"^c: .*{message}"):
+        upgrade_config(settings, "c")
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], {"model": 3, "training": [1]}, {3: {4: 5}}])
+def test_what_is_no_config_is_left_to_those_who_check_it(odd):
+    assert upgrade_config(odd) == odd and upgrade_progress(odd) == odd
+
+
+def test_old_flags_work_and_are_warned_of_once(old_runs, cli):
+    flags = ("--judge-every", "2", "--clip=0.5", "--judge_every=3", "--tokeniser", "kim")
+    where = ("--data", "data/reviews.csv", "--out", "new", "--epochs", "1")
+    result = cli.call("train", "classify", *where, *flags)
+    assert result.code == 0
+    assert result.err.count("--judge-every is now --eval-every\n") == 1
+    assert result.err.count("is now") == 3
+    config = read_config(Path("new"), "classify", ClassificationConfig)
+    assert config.training.eval_every == 3 and config.training.max_grad_norm == 0.5
+    assert config.text.tokenizer == "kim"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["--norm", "post"], ["--no-norm-first"]),
+        (["--norm=pre", "--dim", "4"], ["--norm-first", "--dim", "4"]),
+        (["--wave-period", "9", "x"], ["--max-wave-position", "9", "x"]),
+        (["--data", "clip", "--norm-first", "norm"], ["--data", "clip", "--norm-first", "norm"]),
+    ],
+)
+def test_flags_are_replaced_and_values_are_not(given, wanted):
+    warned = []
+    assert upgrade_flags(given, warned.append) == wanted
+    assert len(warned) == (given != wanted)
+
+
+def test_a_flag_that_had_other_values_is_refused():
+    with pytest.raises(ValueError, match=r"^--norm must be one of pre, post, got 'none'$"):
+        upgrade_flags(["--norm", "none"], print)
+
+
+def test_states_of_trainings_have_new_names():
+    assert upgrade_progress({"step": 3, "since_judged": 2}) == {"step": 3, "since_eval": 2}
+    old = {"optimiser.exp_avg.head.weight": 1, "model.head.weight": 2}
+    assert list(upgrade_weights(old)) == ["optimizer.exp_avg.head.weight", "model.head.weight"]
+
+
+@pytest.mark.parametrize("folder", ["table5", "table6"])
+def test_the_settings_of_old_records_are_those_of_a_config_now(folder):
+    """So that keys computed now match."""
+    kind = TranslationConfig if folder == "table5" else LanguageModelConfig
+    records = Store(RESULTS / folder / "records.jsonl", ("row", "seed", "config")).records()
+    assert records
+    for record in records:
+        assert to_dict(from_dict(kind, record["config"])) == record["config"]
+
+
+def test_records_of_all_kinds_of_runs_have_settings_that_are_known_now():
+    lines = (RESULTS / "reproduce" / "records.jsonl").read_text().splitlines()
+    hows = [upgrade_record(json.loads(line))["how"] for line in lines]
+    hows = [how for many in hows for how in many.get("cells", {"": many}).values()]
+    assert hows
+    for how in hows:
+        if "model" in how:
+            from_dict(ClassificationConfig, how)
+
+
+def test_a_record_is_read_under_the_key_that_its_config_has_now(tmp_path):
+    config = with_settings(ClassificationConfig(), embedding="tpe", max_grad_norm=0.5, seed=3)
+    old = to_dict(config)
+    embedding = old["model"].pop("embedding")
+    old["model"] |= {"embedding": embedding.pop("kind")} | embedding
+    del old["model"]["share_phase"]
+    old["training"]["clip"] = old["training"].pop("max_grad_norm")
+    store = Store(tmp_path / "records.jsonl", ("config",))
+    (tmp_path / "records.jsonl").write_text(json.dumps({"config": old, "x": 1}) + "\n")
+    content = (tmp_path / "records.jsonl").read_bytes()
+    assert store.key_of({"config": to_dict(config)}) in store.done()
+    store.append({"config": to_dict(config), "x": 2})
+    assert (tmp_path / "records.jsonl").read_bytes() == content
+
+
+def test_settings_of_old_studies_are_known_now():
+    known = {*flatten(ClassificationConfig()), "space", "examples"}
+    for journal in (RESULTS / "reproduce" / "searches").glob("*/study.journal"):
+        lines = map(json.loads, journal.open())
+        settings = next(s for line in lines if (s := line.get("user_attr", {}).get("settings")))
+        assert set(upgrade_flat(settings)) <= known
