@@ -130,9 +130,9 @@ def data_home() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()
-    import pooch
+    from platformdirs import user_cache_path
 
-    return Path(pooch.os_cache("wordwave"))
+    return user_cache_path("wordwave")
 
 
 @cache

@@ -53,7 +53,7 @@ def score_translations(
         tokenised: the same translations as tokens separated by spaces; by default by Moses.
     """
     _check(translations, references)
-    metrics, moses = import_extra("sacrebleu.metrics", "BLEU"), MosesText(language)
+    metrics, moses = import_extra("sacrebleu.metrics"), MosesText(language)
     tokens = tokenised or [moses.tokenised(text) for text in translations]
     reference_tokens = [moses.tokenised(text) for text in references]
     return TranslationScores(
@@ -110,5 +110,5 @@ def _score(
 
 
 def _tokenised_metric() -> Any:
-    metrics = import_extra("sacrebleu.metrics", "BLEU")
+    metrics = import_extra("sacrebleu.metrics")
     return metrics.BLEU(tokenize="none", lowercase=True, force=True)

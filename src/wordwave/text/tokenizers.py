@@ -17,7 +17,7 @@ from reprlib import repr as clipped
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from wordwave.config_io import conform, read_json
-from wordwave.errors import WordwaveError, unknown
+from wordwave.errors import WordwaveError, missing_extra, unknown
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 N_BYTES = 256
 
 
-def import_extra(module: str, feature: str) -> Any:
+def import_extra(module: str) -> Any:
     """An optional dependency; if it is not installed, the error names the extra."""
     try:
         return import_module(module)
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            f"{feature} needs an extra: pip install 'wordwave[cli]'", name=module
-        ) from None
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(missing_extra(error) or str(error), name=error.name) from None
 
 
 class BPETokenizer:
@@ -100,7 +98,7 @@ def train_bpe(texts: Iterable[str], vocab_size: int) -> BPETokenizer:
 
 
 def _empty_bpe() -> Tokenizer:
-    import_extra("tokenizers", "tokenizer 'bpe'")
+    import_extra("tokenizers")
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE())
@@ -269,7 +267,7 @@ class MosesText:
 
     @cached_property
     def _moses(self) -> tuple[Any, Any, Any]:
-        sacremoses = import_extra("sacremoses", "tokenizer 'moses'")
+        sacremoses = import_extra("sacremoses")
         return (
             sacremoses.MosesPunctNormalizer(lang=self.language),
             sacremoses.MosesTokenizer(lang=self.language),
