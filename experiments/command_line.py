@@ -370,7 +370,7 @@ def run_table6(args: list[str], prog: str) -> None:
 
 @contextmanager
 def trained(table: LongTable, options: LongOptions) -> Iterator[Console | None]:
-    """Train what is missing, unless told otherwise; a console if there is something to show."""
+    """Train what is missing, if the options ask for it; a console if there is something to show."""
     from experiments.launch import estimate_long_table
     from wordwave.cli.console import Console
     from wordwave.cli.progress import completed, say_skipped

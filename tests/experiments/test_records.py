@@ -62,6 +62,28 @@ def test_lines_that_are_not_records_are_skipped(line, tmp_path, experiments):
     assert code == 2 and "has no run with these settings" in told
 
 
+def test_records_of_earlier_versions_are_read_by_the_names_of_today():
+    old = {
+        "kind": "run",
+        "search": {"trials": 5, "pool": "narrow"},
+        "how": {"model": {"embedding": "tpe"}, "training": {"warm_up": 0.1}},
+        "right": "f",
+    }
+    new = {
+        "kind": "run",
+        "search": {"trials": 5, "space": "narrow"},
+        "settings": {"model": {"embedding": {"kind": "tpe"}}, "training": {"warmup_fraction": 0.1}},
+        "correct": "f",
+    }
+    assert records.upgrade(old) == new == records.upgrade(new)
+    row = "transformer-xl: norm after, rate 0.0018"
+    long = records.upgrade_long({"row": row, "dev_surprise": 1.5})
+    assert long == {"row": "transformer-xl: post-norm, learning rate 0.0018", "dev_loss": 1.5}
+    assert records.upgrade_long(long) == long
+    twice = {"config": {"training": {"clip": 1, "max_grad_norm": 1}}}
+    assert records.upgrade(twice) == twice  # no record, and no error
+
+
 HUGE = "1000000000"
 
 
