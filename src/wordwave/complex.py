@@ -25,9 +25,9 @@ def join(real: Tensor, imag: Tensor) -> Tensor:
 
     Shape: two (..., D) -> (..., 2·D)
     """
-    if real.shape != imag.shape:
+    if real.shape != imag.shape or real.dim() == 0:
         raise WordwaveError(
-            "real and imag must have the same shape, "
+            "real and imag must have the same shape (..., D), "
             f"got {tuple(real.shape)} and {tuple(imag.shape)}"
         )
     return torch.cat([real, imag], dim=-1)
@@ -45,6 +45,7 @@ def split(z: Tensor) -> tuple[Tensor, Tensor]:
 
 def width(z: Tensor) -> int:
     """The number D of complex components of a tensor (..., 2·D)."""
+    check_tensor("z", z)
     if z.dim() == 0 or z.shape[-1] % 2:
         raise WordwaveError(
             "a complex tensor is [real | imag] and needs an even last dimension, "
@@ -61,6 +62,7 @@ def check_tensor(name: str, x: object) -> None:
 
 def check_real(name: str, x: Tensor) -> None:
     """Refuse integers, and torch's own complex dtypes."""
+    check_tensor(name, x)
     if x.is_complex():
         raise WordwaveError(
             f"{name} must be of a real dtype in [real | imag] layout, got {x.dtype}; "
@@ -72,9 +74,9 @@ def check_real(name: str, x: Tensor) -> None:
 
 def parameter_dtype(dtype: torch.dtype | None) -> torch.dtype:
     """The dtype of parameters, by default torch's default dtype."""
-    if dtype is not None and not dtype.is_floating_point:
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise WordwaveError(f"dtype must be a real floating-point one, got {dtype}")
-    return dtype or torch.get_default_dtype()
+    return torch.get_default_dtype() if dtype is None else dtype
 
 
 def real(z: Tensor) -> Tensor:
@@ -195,6 +197,8 @@ def merge_heads(z: Tensor) -> Tensor:
 def to_complex(z: Tensor) -> Tensor:
     """To torch's own complex dtype. Shape: (..., 2·D) real -> (..., D) complex"""
     x, y = split(z)
+    if z.dtype not in (torch.float16, torch.float32, torch.float64):
+        raise WordwaveError(f"torch has no complex dtype for {z.dtype}")
     return torch.complex(x.contiguous(), y.contiguous())
 
 

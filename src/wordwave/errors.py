@@ -28,8 +28,13 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "fasttext": "fast
 """Modules whose distribution has another name."""
 
 
-def missing_extra(error: ModuleNotFoundError) -> str | None:
-    """One line that names the extra to install; `None` if the missing module is in no extra."""
+def missing_extra(error: ModuleNotFoundError, prefer: str = "") -> str | None:
+    """One line that names the extra to install; `None` if the missing module is in no extra.
+
+    Args:
+        error: names the missing module.
+        prefer: the extra to name if it has the module; otherwise the smallest that does.
+    """
     from importlib.metadata import PackageNotFoundError, requires
 
     if "pip install" in str(error):
@@ -46,5 +51,5 @@ def missing_extra(error: ModuleNotFoundError) -> str | None:
     holding = [extra for extra in extras if distribution in extras[extra]]
     if not holding:
         return None
-    smallest = min(holding, key=lambda extra: len(extras[extra]))
-    return f"the package {distribution!r} is not installed: pip install 'wordwave[{smallest}]'"
+    extra = min(holding, key=lambda extra: (extra != prefer, len(extras[extra])))
+    return f"the package {distribution!r} is not installed: pip install 'wordwave[{extra}]'"

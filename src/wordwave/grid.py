@@ -43,7 +43,7 @@ from wordwave.workers import Backend, Failure, start_workers
 
 __all__ = [
     "Backend", "Count", "FailedCellsError", "Grid", "Key", "Positive", "Record", "Share", "Store",
-    "check_grid", "fits", "key_of", "run_missing",
+    "check_grid", "fits", "key_of",
 ]  # fmt: skip
 
 Record = dict[str, Any]
@@ -334,19 +334,6 @@ def _close_all(claims: Mapping[Key, ExitStack]) -> None:
 
 class FailedCellsError(WordwaveError):
     """Some cells could not be run; all others have their records."""
-
-
-def run_missing(
-    cells: Sequence[CellT],
-    run: Callable[[CellT], Record],
-    store: Store,
-    *,
-    key: Callable[[CellT], Record],
-    claims: bool = True,
-    **options: Any,
-) -> Iterator[Record]:
-    """`Grid.run_missing` of a grid that is used only once."""
-    return Grid(store, cells, key, run, exclusive=claims).run_missing(**options)
 
 
 def check_grid(n_cells_per_seed: int, seeds: int, n_jobs: int) -> None:

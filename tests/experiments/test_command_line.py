@@ -14,7 +14,7 @@ from experiments.command_line import Options, main
 from experiments.protocol import KEY, Protocol
 from experiments.timing import EpochTiming, Estimate
 from experiments.training_runs import CellRun
-from wordwave.grid import Store, run_missing
+from wordwave.grid import Grid, Store
 from wordwave.tasks.run import job_class
 
 
@@ -222,13 +222,13 @@ def half(n):
 def test_a_cell_that_cannot_be_run_does_not_stop_the_others(tmp_path):
     store = Store(tmp_path / "records.jsonl", ["n"])
     with pytest.raises(ValueError, match=r"3 of 6 could not be run, .* the first, 1: 1 is odd"):
-        list(run_missing(range(6), half, store, key=key_of, n_jobs=1))
+        list(Grid(store, range(6), key_of, half).run_missing(1))
     assert [r["n"] for r in store.records()] == [0, 2, 4]
 
 
 def test_what_another_process_has_stored_meanwhile_is_not_run_again(tmp_path):
     store = Store(tmp_path / "records.jsonl", ["n"])
-    results = run_missing(range(12), double, store, key=key_of, n_jobs=1)
+    results = Grid(store, range(12), key_of, double).run_missing(1)
     first = next(results)
     store.append({"n": 11, "value": "from elsewhere"})
     values = [first["value"], *(r["value"] for r in results)]
@@ -253,8 +253,8 @@ def test_a_cluster_of_two_workers_runs_the_same_grid(
     ]
     command = [sys.executable, "-c", WRITES, str(store.path)]
     others = [subprocess.Popen([*command, *span]) for span in (("0", "30"), ("10", "40"))]
-    run = CellRun(protocol)
-    found = list(run_missing(cells, run, store, key=protocol.key, n_jobs=2, backend=backend))
+    grid = Grid(store, cells, protocol.key, CellRun(protocol))
+    found = list(grid.run_missing(2, backend=backend))
     assert [other.wait(timeout=60) for other in others] == [0, 0]
     assert {store.key_of(r) for r in found} == {store.key_of(protocol.key(c)) for c in cells}
     assert len(found) == len(cells) and len(store.records()) == len(cells) + 40
@@ -268,7 +268,7 @@ def test_a_cluster_without_its_package_is_refused(backend, package, tmp_path, mo
     monkeypatch.setitem(sys.modules, package, None)
     store = Store(tmp_path / "records.jsonl", ["n"])
     with pytest.raises(ValueError, match=r"wordwave\[cluster\]"):
-        list(run_missing([1], double, store, key=key_of, backend=backend))
+        list(Grid(store, [1], key_of, double).run_missing(backend=backend))
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,10 @@ NAMES = (
 )
 SIZES = {"in_dim": "4", "out_dim": "3", "dim": "4", "hidden_dim": "3", "vocab_size": "5"}
 SIZES |= {"kernel_size": "2", "n_heads": "2", "p": "0.5"}
+SIZES |= {
+    "attention": "layers.MultiHeadAttention(4, 2, field='complex')",
+    "feed_forward": "layers.FeedForward(4, 4, field='complex')",
+}
 """What fits; a complex layer of width 4 takes (2, 3, 8)."""
 
 
@@ -160,9 +164,12 @@ def _classifier(rng: Random) -> str:
     return f"WaveClassifier({told}).fit({texts}, {labels}).{method}({other})"
 
 
-TOO_LARGE = re.compile(
+ANSWERED_BY_TORCH = re.compile(
     "can't allocate memory|out of memory|Storage size calculation|Overflow when|overflow"
+    "|accelerator device|Expected one of cpu|Device string|sparse tensors|Sparse|device meta"
+    "|mat1 and mat2 must have the same dtype"
 )
+"""What torch.nn's own layers answer as well: too large, no such device, another dtype or layout."""
 
 
 def evaluate(expression: str) -> None:
@@ -183,7 +190,7 @@ def evaluate(expression: str) -> None:
         print(f"wordwave: {type(mistake).__name__}: {told} @ {where.lineno}", file=sys.stderr)
         sys.exit(2)
     except RuntimeError as problem:
-        if not TOO_LARGE.search(str(problem)):
+        if not ANSWERED_BY_TORCH.search(str(problem)):
             raise
-        print("wordwave: too large", file=sys.stderr)
+        print(f"wordwave: {' '.join(str(problem).split())[:300]}", file=sys.stderr)
         sys.exit(2)

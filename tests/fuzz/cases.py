@@ -326,12 +326,6 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
         train,
         translate,
     )
-    from wordwave.cli import (
-        train as train_lm,
-    )
-    from wordwave.cli import (
-        train as train_translate,
-    )
 
     classify = ("train", "classify", "--data", "table.csv", *QUICK)
     lm = ("train", "lm", "--data", "corpus.txt", *LM_QUICK)
@@ -339,8 +333,8 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
     for name in (*CLASSIFIERS, "fasttext"):
         encoder = made.RUNS[name][len(made.CLASSIFY) :]
         yield "train", train.ClassifyOptions, (*classify, *encoder), ""
-    yield from ((("train", train_lm.LmOptions, lm, "")),) * 3
-    yield from ((("train", train_translate.TranslateOptions, pairs, "")),) * 3
+    yield from ((("train", train.LmOptions, lm, "")),) * 3
+    yield from ((("train", train.TranslateOptions, pairs, "")),) * 3
     for run in ("fasttext", "cnn"):
         yield "predict", predict.PredictOptions, ("predict", "run", "table.csv"), run
         yield "predict", predict.PredictOptions, ("predict", "run", TEXT), run
@@ -363,8 +357,9 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
         yield "experiments", Options, ("experiments", *words, "--out", "o"), ""
     yield "experiments", Table5Options, ("experiments", "table5", "--report-only"), ""
     yield "experiments", Table6Options, ("experiments", "table6", "--report-only"), ""
-    for verb in ("list", "prepare", "verify"):
-        yield "data", data.Verify, ("data", verb), ""
+    yield "data", data.ListOptions, ("data", "list"), ""
+    yield "data", data.PrepareOptions, ("data", "prepare"), ""
+    yield "data", data.VerifyOptions, ("data", "verify"), ""
 
 
 def _flags(kind: type) -> Iterator[tuple[str, Any]]:

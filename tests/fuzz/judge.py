@@ -12,6 +12,7 @@ from tests.fuzz.run import MEMORY, SECONDS, Ended
 LONGEST_REFUSAL = 1000
 FRAME = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
 """In tracebacks of Python and of faulthandler."""
+PROGRAMS = ("wordwave: ", "experiments: ")
 NOTES = ("unknown characters", "Type ", "Written: ")
 """What may be told on standard error before a refusal."""
 
@@ -54,9 +55,9 @@ def _of_refusal(ended: Ended) -> list[tuple[str, str]]:
     if not lines:
         return [("refusal", "nothing on standard error")]
     if len(lines) > 1:
-        shown = next((x for x in lines if not x.startswith("wordwave: ")), lines[-1])
+        shown = next((x for x in lines if not x.startswith(PROGRAMS)), lines[-1])
         return [("refusal", f"more than one line: {_masked(shown)[:100]}")]
-    if not lines[0].startswith("wordwave: "):
+    if not lines[0].startswith(PROGRAMS):
         return [("refusal", f"not ours: {_masked(lines[0])[:100]}")]
     if len(lines[0]) > LONGEST_REFUSAL + max(map(len, ended.case.words), default=0):
         return [("refusal", f"{len(lines[0])} characters: {_masked(lines[0])[:100]}")]

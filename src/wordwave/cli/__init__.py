@@ -71,7 +71,7 @@ def run_guarded(run: Callable[[list[str]], None], name: str) -> None:
 def _one_line(problem: Exception) -> str | None:
     """What to tell the user; `None` for a bug."""
     if isinstance(problem, ModuleNotFoundError):
-        return missing_extra(problem)
+        return missing_extra(problem, prefer="cli")
     if isinstance(problem, (WordwaveError, OSError)):
         return " ".join(str(problem).split())
     if isinstance(problem, MemoryError) or (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral, Real
+from reprlib import repr as clipped
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from wordwave.complex import check_tensor
 from wordwave.errors import WordwaveError
 
 Device: TypeAlias = torch.device | str | int | None
@@ -14,8 +19,8 @@ Device: TypeAlias = torch.device | str | int | None
 
 def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
     for name, value in (("vocab_size", vocab_size), ("dim", dim)):
-        if value < 1:
-            raise WordwaveError(f"{name} must be at least 1, got {value}")
+        if not isinstance(value, Integral) or value < 1:
+            raise WordwaveError(f"{name} must be an integer of at least 1, got {clipped(value)}")
     if padding_idx is not None and not 0 <= padding_idx < vocab_size:
         raise WordwaveError(
             f"padding_idx must be None or in [0, {vocab_size}) for vocab_size={vocab_size}, "
@@ -25,6 +30,7 @@ def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
 
 def check_ids(ids: Tensor, vocab_size: int) -> None:
     """Refuse ids out of range, naming the first one."""
+    check_tensor("ids", ids)
     if ids.dtype not in (torch.int64, torch.int32):
         raise WordwaveError(f"ids must be a tensor of int64 or int32, got {ids.dtype}")
     if ids.dim() == 0:
@@ -52,6 +58,8 @@ def count_positions(ids: Tensor, positions: Tensor | int | None, name: str = "po
     """
     if positions is None:
         return torch.arange(1, ids.shape[-1] + 1, device=ids.device).unsqueeze(-1)
+    if not isinstance(positions, Tensor | Real | Sequence | np.ndarray):
+        raise TypeError(f"{name} must be a tensor or a number, got {type(positions).__name__}")
     positions = torch.as_tensor(positions, device=ids.device)
     if positions.is_complex() or positions.dtype == torch.bool:
         raise WordwaveError(f"{name} must be integers or real numbers, got {positions.dtype}")

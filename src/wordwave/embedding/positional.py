@@ -43,10 +43,12 @@ class WordEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(vocab_size, dim, padding_idx)
-        if vectors is not None and vectors.shape != (vocab_size, dim):
-            raise WordwaveError(
-                f"vectors must have shape {(vocab_size, dim)}, got {tuple(vectors.shape)}"
-            )
+        if vectors is not None:
+            cx.check_tensor("vectors", vectors)
+            if vectors.shape != (vocab_size, dim):
+                raise WordwaveError(
+                    f"vectors must have shape {(vocab_size, dim)}, got {tuple(vectors.shape)}"
+                )
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, dim
         self.padding_idx = padding_idx
         self.words = Table(

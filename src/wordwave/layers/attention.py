@@ -335,6 +335,7 @@ def _masked(scores: Tensor, visible: Tensor, *, additive: bool) -> Tensor:
 
 def _check_positions(positions: Tensor, x: Tensor) -> None:
     n, length = x.shape[:2]
+    cx.check_tensor("positions", positions)
     if positions.is_complex() or positions.dtype == torch.bool:
         raise WordwaveError(f"positions must be integers or real numbers, got {positions.dtype}")
     if positions.shape not in ((length,), (1, length), (n, length)):

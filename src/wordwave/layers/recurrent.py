@@ -166,8 +166,8 @@ class _Recurrent(nn.Module, ABC):
 
     def _check_state(self, state: tuple[Tensor, ...], n: int) -> None:
         shape = (len(self.directions), n, self.width)
-        if len(state) != self.n_states or any(s.shape != shape for s in state):
-            got = [tuple(s.shape) for s in state]
+        got = [tuple(getattr(s, "shape", ())) for s in state]
+        if got != [shape] * self.n_states:
             raise WordwaveError(
                 f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}"
             )

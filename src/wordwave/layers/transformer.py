@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from wordwave.errors import WordwaveError
 from wordwave.layers.attention import KVCache, MultiHeadAttention
 from wordwave.layers.linear import FeedForward
 from wordwave.layers.norm import Dropout, LayerNorm
@@ -34,6 +35,9 @@ class TransformerLayer(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        for part in (attention, cross_attention or attention):
+            if not isinstance(part, MultiHeadAttention):
+                raise TypeError(f"attention must be MultiHeadAttention, got {type(part).__name__}")
         dim, field = attention.dim, attention.field
         self.attention, self.feed_forward = attention, feed_forward
         n_norms = 2 if cross_attention is None else 3
@@ -69,8 +73,8 @@ class TransformerLayer(nn.Module):
         """
         x, cache = self._self_attend(x, mask, causal, positions, past, memory, window)
         if self.cross_attention is not None:
-            assert source is not None
-            assert source_mask is not None
+            if source is None or source_mask is None:
+                raise WordwaveError("a layer with cross-attention needs source and source_mask")
             y = cross_attend(self.cross_attention, self._pre_norm(1, x), source, source_mask)
             x = self._add(1, x, y)
         return self._add(-1, x, self.feed_forward(self._pre_norm(-1, x))), cache
