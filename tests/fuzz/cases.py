@@ -357,7 +357,7 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
         yield "experiments", Options, ("experiments", *words, "--out", "o"), ""
     yield "experiments", Table5Options, ("experiments", "table5", "--report-only"), ""
     yield "experiments", Table6Options, ("experiments", "table6", "--report-only"), ""
-    yield "data", data.ListOptions, ("data", "list"), ""
+    yield "data", data.PrepareOptions, ("data", "list"), ""
     yield "data", data.PrepareOptions, ("data", "prepare"), ""
     yield "data", data.VerifyOptions, ("data", "verify"), ""
 
