@@ -303,6 +303,9 @@ def flags(case: Case, rng: Random, base: Path, folder: Path) -> None:
             case.words += [flag, rng.choice(("1", "0", "-1", "x", "nan", "", "1.5"))]
             if name == "threads" and rng.random() < 0.5:
                 case.words[-1] = rng.choice(("100000", str(2**31 - 1), str(2**63)))
+        elif name == "length":
+            # So many characters are really generated.
+            case.words += [flag, rng.choice(("1", "0", "-1", "300", "x", "nan", str(2**63)))]
         elif hint is bool:
             case.words.append(flag if rng.random() < 0.6 else f"--no-{flag[2:]}")
         else:
