@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -38,11 +40,12 @@ class TransformerLayer(nn.Module):
         for part in (attention, cross_attention or attention):
             if not isinstance(part, MultiHeadAttention):
                 raise TypeError(f"attention must be MultiHeadAttention, got {type(part).__name__}")
-        dim, field = attention.dim, attention.field
         self.attention, self.feed_forward = attention, feed_forward
-        n_norms = 2 if cross_attention is None else 3
-        self.norms = nn.ModuleList(LayerNorm(dim, field=field) for _ in range(n_norms))
-        self.dropout = Dropout(dropout, field=field)
+        self.norms = nn.ModuleList(
+            LayerNorm(attention.dim, field=attention.field)
+            for _ in range(2 if cross_attention is None else 3)
+        )
+        self.dropout = Dropout(dropout, field=attention.field)
         self.cross_attention = cross_attention
         self.norm_first = norm_first
 
@@ -71,7 +74,9 @@ class TransformerLayer(nn.Module):
             source_mask: (B, S) bool, true where a source token is a word.
             returns: (B, L, parts·D)
         """
-        x, cache = self._self_attend(x, mask, causal, positions, past, memory, window)
+        x, cache = self._self_attend(
+            x, positions, past, memory, mask=mask, causal=causal, window=window
+        )
         if self.cross_attention is not None:
             if source is None or source_mask is None:
                 raise WordwaveError("a layer with cross-attention needs source and source_mask")
@@ -93,18 +98,15 @@ class TransformerLayer(nn.Module):
     def _self_attend(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
-        causal: bool = False,
         positions: Tensor | None = None,
         past: KVCache | None = None,
         memory: Tensor | None = None,
-        window: int | None = None,
+        **visible: Any,
     ) -> tuple[Tensor, KVCache]:
         y = self._pre_norm(0, x)
         attended = y if memory is None else torch.cat([self._pre_norm(0, memory), y], dim=1)
         cache = self.attention.project_kv(attended, past, positions)
-        y = self.attention.attend(y, cache, mask=mask, causal=causal, window=window)
-        return self._add(0, x, y), cache
+        return self._add(0, x, self.attention.attend(y, cache, **visible)), cache
 
     def _pre_norm(self, i: int, x: Tensor) -> Tensor:
         return self.norms[i](x) if self.norm_first else x

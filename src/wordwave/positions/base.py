@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
+
+from wordwave.complex import Device
 
 
 class PositionEncoding(nn.Module):
@@ -15,9 +16,7 @@ class PositionEncoding(nn.Module):
         device: of buffers and parameters.
     """
 
-    def __init__(
-        self, n_heads: int, head_dim: int, *, device: torch.device | str | int | None = None
-    ) -> None:
+    def __init__(self, n_heads: int, head_dim: int, *, device: Device = None) -> None:
         super().__init__()
         self.n_heads, self.head_dim = n_heads, head_dim
 
