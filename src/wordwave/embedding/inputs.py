@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Integral, Real
 from reprlib import repr as clipped
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -14,13 +13,11 @@ from torch import Tensor
 from wordwave.complex import check_tensor
 from wordwave.errors import WordwaveError
 
-Device: TypeAlias = torch.device | str | int | None
-
 
 def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
     for name, value in (("vocab_size", vocab_size), ("dim", dim)):
         if not isinstance(value, Integral) or value < 1:
-            raise WordwaveError(f"{name} must be an integer of at least 1, got {clipped(value)}")
+            raise WordwaveError(f"{name} must be at least 1 and an integer, got {clipped(value)}")
     if padding_idx is not None and not 0 <= padding_idx < vocab_size:
         raise WordwaveError(
             f"padding_idx must be None or in [0, {vocab_size}) for vocab_size={vocab_size}, "

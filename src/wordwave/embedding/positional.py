@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
-from wordwave.embedding.inputs import Device, check_ids, check_sizes, count_positions, is_word
+from wordwave.complex import Device
+from wordwave.embedding.inputs import check_ids, check_sizes, count_positions, is_word
 from wordwave.embedding.wave import Table
 from wordwave.errors import WordwaveError
 

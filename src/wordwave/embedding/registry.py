@@ -28,16 +28,8 @@ EMBEDDINGS: dict[str, Callable[..., Embedding]] = {
     "complex-order": WaveEmbedding,
 }
 """The kinds the paper compares, under its own names."""
-WAVE_OPTIONS = (
-    "share_frequency",
-    "share_amplitude",
-    "share_phase",
-    "phase",
-    "damping",
-    "frequency_init",
-    "frequency_range",
-    "freeze_frequency",
-)
+NOT_OF_WAVES = ("kind", "word_scale", "position_scale")
+"""Settings that are no options of `WaveEmbedding`."""
 
 
 def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> Embedding:
@@ -70,7 +62,7 @@ def build(
     kind = "none" if config.in_attention else config.kind
     word_scale = dim**-0.5 if config.word_scale is None else config.word_scale
     if kind == "complex-order":
-        options |= {name: getattr(config, name) for name in WAVE_OPTIONS}
+        options |= {k: v for k, v in vars(config).items() if k not in NOT_OF_WAVES}
     if kind in ("pe", "tpe"):
         # A baseline whose positions outweigh its words, or the reverse, is a poor one.
         size = word_scale if vectors is None else float(vectors.square().mean().sqrt())

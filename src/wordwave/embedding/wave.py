@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
-from wordwave.embedding._kernel import SHORT, wave_rows
+from wordwave.complex import Device
+from wordwave.embedding._kernel import SHORT, WaveRows
 from wordwave.embedding.inputs import (
-    Device,
     check_ids,
     check_sizes,
     count_positions,
@@ -250,17 +250,11 @@ class WaveEmbedding(nn.Module):
         check_ids(ids, self.vocab_size)
         position = count_positions(ids, positions)
         if self._is_plain_cpu(ids) and not position.requires_grad:
-            return wave_rows(
-                ids,
-                self.amplitude.weight,
-                self.frequency.weight,
-                None if self.phase is None else self.phase.weight,
-                position,
-                short=(positions is None and ids.shape[-1] <= SHORT)
-                or (not torch.is_grad_enabled() and _all_near(position)),
-                padding_idx=self.padding_idx,
-                sparse=self.sparse,
-            )
+            phase = None if self.phase is None else self.phase.weight
+            tables = (self.amplitude.weight, self.frequency.weight, phase)
+            is_short = positions is None and ids.shape[-1] <= SHORT
+            short = is_short or (not torch.is_grad_enabled() and _all_near(position))
+            return WaveRows.apply(ids, *tables, position, short, self.padding_idx, self.sparse)  # type: ignore[no-untyped-call]
         return self.formula(ids, position)
 
     def formula(self, ids: Tensor, position: Tensor) -> Tensor:
@@ -352,7 +346,7 @@ class WaveEmbedding(nn.Module):
         return torch.exp(-F.softplus(damping.to(wide)) * position.to(wide)).to(damping.dtype)
 
     def _is_plain_cpu(self, ids: Tensor) -> bool:
-        """Whether `wave_rows` applies: full float32 tables, eager, on the CPU, no torch.func."""
+        """Whether `WaveRows` applies: full float32 tables, eager, on the CPU, no torch.func."""
         tables = [t for t in (self.amplitude, self.frequency, self.phase) if t is not None]
         return (
             not has_no_values(ids)

@@ -64,7 +64,7 @@ class CachedBag:
         plain = weight.device.type == "cpu" and weight.dtype == torch.float32
         if len(weight) > MAX_UNITS or model.embedding.vocab_size > MAX_WORDS:
             return False
-        return plain and model.config.encoder == "fasttext" and not model.readout.by_magnitude
+        return plain and model.config.encoder == "fasttext" and not model.by_magnitude
 
     def accepts(self, sentences: Sentences) -> bool:
         """Whether these sentences are short and few enough."""
@@ -132,10 +132,6 @@ class CachedBag:
         Fused optimizers and `.data` change weights without a new version: a sample detects them.
         """
         used = (*self.model.embedding.parameters(), self.first.weight)
-        return [(p.data_ptr(), p._version, _sample(p.detach())) for p in used]
-
-
-def _sample(weight: Tensor) -> float:
-    """A sum over some of the numbers of a table."""
-    numbers = weight.flatten()
-    return float(numbers[:: max(len(numbers) // SAMPLE, 1)].sum())
+        numbers = [p.detach().flatten() for p in used]
+        samples = [float(n[:: max(len(n) // SAMPLE, 1)].sum()) for n in numbers]
+        return [(p.data_ptr(), p._version, s) for p, s in zip(used, samples, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,17 +16,16 @@ from wordwave.embedding import build
 from wordwave.layers import (
     LSTM,
     Dropout,
-    FeedForward,
     KVCache,
     LayerNorm,
     Linear,
     MultiHeadAttention,
-    TransformerLayer,
     side_by_side,
 )
 from wordwave.layers.loss import linear_cross_entropy
 from wordwave.layers.transformer import cross_attend
 from wordwave.models.config import TranslationModelConfig
+from wordwave.models.encoders import transformer_layer
 from wordwave.text.vocabulary import PADDING_ID
 
 BOS_ID, EOS_ID = 2, 3
@@ -121,11 +121,21 @@ class EncoderDecoder(nn.Module, ABC):
     def encode(self, source: Tensor, positions: Tensor | None = None) -> DecoderState:
         """The decoder's state before the first target token. Shape: (B, S)"""
 
-    @abstractmethod
     def decode(
         self, target: Tensor, state: DecoderState, positions: Tensor | None = None
     ) -> tuple[Tensor, DecoderState]:
         """Hidden states of the next target tokens. Shape: target (B, T) -> (B, T, parts·D)"""
+        n_tokens = state.n_tokens + target.shape[1]
+        if positions is None:
+            positions = torch.arange(state.n_tokens + 1, n_tokens + 1, device=target.device)
+        hidden, state = self._decode(self.embed(target, positions), state, positions)
+        return hidden, replace(state, n_tokens=n_tokens)
+
+    @abstractmethod
+    def _decode(
+        self, x: Tensor, state: DecoderState, positions: Tensor
+    ) -> tuple[Tensor, DecoderState]:
+        """Shape: x (B, T, parts·D), positions (T,) or (B, T) -> (B, T, parts·D)"""
 
     @abstractmethod
     def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
@@ -167,11 +177,10 @@ class TransformerEncoderDecoder(EncoderDecoder):
 
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
-        self.encoder = nn.ModuleList(
-            _transformer_layer(config, cross=False) for _ in range(config.encoder_layers)
-        )
+        layer = partial(transformer_layer, config, norm_first=config.norm_first)
+        self.encoder = nn.ModuleList(layer() for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(
-            _transformer_layer(config, cross=True) for _ in range(config.decoder_layers)
+            layer(cross_attention=True) for _ in range(config.decoder_layers)
         )
         # The output of pre-norm layers is not normalised yet, that of post-norm layers is.
         self.norms = nn.ModuleList(
@@ -188,25 +197,16 @@ class TransformerEncoderDecoder(EncoderDecoder):
         sources = tuple(layer.cross_attention.project_kv(x) for layer in self.decoder)  # type: ignore[union-attr, operator]
         return DecoderState(sources, mask, (None,) * len(sources))
 
-    def decode(
-        self, target: Tensor, state: DecoderState, positions: Tensor | None = None
+    def _decode(
+        self, x: Tensor, state: DecoderState, positions: Tensor
     ) -> tuple[Tensor, DecoderState]:
-        if positions is None:
-            positions = _next_positions(target, state.n_tokens)
-        x = self.embed(target, positions)
-        caches = []
+        mask, caches = state.mask, []
         for layer, source, past in zip(self.decoder, state.sources, state.caches, strict=True):
             x, cache = layer(
-                x,
-                causal=True,
-                positions=positions,
-                past=past,
-                source=source,
-                source_mask=state.mask,
+                x, causal=True, positions=positions, past=past, source=source, source_mask=mask
             )
             caches.append(cache)
-        n = state.n_tokens + target.shape[1]
-        return self.norms[1](x), replace(state, caches=tuple(caches), n_tokens=n)
+        return self.norms[1](x), replace(state, caches=tuple(caches))
 
     @torch.no_grad()
     def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
@@ -227,24 +227,13 @@ class LSTMEncoderDecoder(EncoderDecoder):
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
         dim, encoder_dim = config.dim, config.state_dim or config.dim
-
-        def lstm(hidden_dim: int, n_layers: int, bidirectional: bool) -> LSTM:
-            return LSTM(
-                dim,
-                hidden_dim,
-                n_layers=n_layers,
-                bidirectional=bidirectional,
-                dropout=config.dropout,
-                field=config.field,
-                share=config.share,
-            )
-
-        def linear(in_dim: int) -> Linear:
-            return Linear(in_dim, dim, field=config.field, share=config.share)
-
-        self.encoder = lstm(encoder_dim, config.encoder_layers, True)
-        self.decoder = lstm(dim, config.decoder_layers, False)
-        self.cross_attention = _attention(config)
+        lstm = partial(LSTM, dim, dropout=config.dropout, field=config.field, share=config.share)
+        linear = partial(Linear, out_dim=dim, field=config.field, share=config.share)
+        self.encoder = lstm(encoder_dim, n_layers=config.encoder_layers, bidirectional=True)
+        self.decoder = lstm(dim, n_layers=config.decoder_layers)
+        self.cross_attention = MultiHeadAttention(
+            dim, config.n_heads, field=config.field, share=config.share, score=config.score
+        )
         self.narrow = linear(2 * encoder_dim)
         self.bridges = nn.ModuleList(linear(2 * encoder_dim) for _ in range(config.decoder_layers))
         self.combine = linear(2 * dim)
@@ -257,16 +246,13 @@ class LSTMEncoderDecoder(EncoderDecoder):
         cache = self.cross_attention.project_kv(self.dropout(self.narrow(encoded)))
         return DecoderState((cache,), mask, hidden=(h, torch.zeros_like(h)))
 
-    def decode(
-        self, target: Tensor, state: DecoderState, positions: Tensor | None = None
+    def _decode(
+        self, x: Tensor, state: DecoderState, positions: Tensor
     ) -> tuple[Tensor, DecoderState]:
-        if positions is None:
-            positions = _next_positions(target, state.n_tokens)
-        x, hidden = self.decoder(self.embed(target, positions), None, state.hidden)
+        x, hidden = self.decoder(x, None, state.hidden)
         y = cross_attend(self.cross_attention, x, state.sources[0], state.mask)
         y = torch.tanh(self.combine(side_by_side(self.config.field, [x, y])))
-        n = state.n_tokens + target.shape[1]
-        return self.dropout(y), replace(state, hidden=hidden, n_tokens=n)
+        return self.dropout(y), replace(state, hidden=hidden)
 
     @torch.no_grad()
     def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
@@ -281,35 +267,3 @@ def translation_model(config: TranslationModelConfig, vocab_size: int) -> Encode
     if config.architecture == "aed":
         return LSTMEncoderDecoder(config, vocab_size)
     return TransformerEncoderDecoder(config, vocab_size)
-
-
-def _attention(config: TranslationModelConfig, position: str | None = None) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.dim,
-        config.n_heads,
-        field=config.field,
-        share=config.share,
-        score=config.score,
-        position=position,
-    )
-
-
-def _transformer_layer(config: TranslationModelConfig, *, cross: bool) -> TransformerLayer:
-    return TransformerLayer(
-        _attention(config, config.embedding.in_attention),
-        FeedForward(
-            config.dim,
-            config.feed_forward_dim,
-            field=config.field,
-            share=config.share,
-            dropout=config.dropout,
-        ),
-        # Without a position encoding: positions in two languages do not correspond.
-        cross_attention=_attention(config) if cross else None,
-        norm_first=config.norm_first,
-        dropout=config.dropout,
-    )
-
-
-def _next_positions(target: Tensor, n_tokens: int) -> Tensor:
-    return torch.arange(n_tokens + 1, n_tokens + target.shape[1] + 1, device=target.device)

@@ -12,17 +12,9 @@ from wordwave import complex as cx
 from wordwave.embedding import build
 from wordwave.embedding.inputs import check_ids
 from wordwave.errors import WordwaveError
-from wordwave.layers import (
-    Dropout,
-    FeedForward,
-    Field,
-    KVCache,
-    LayerNorm,
-    MultiHeadAttention,
-    RelativeAttention,
-    TransformerLayer,
-)
+from wordwave.layers import Dropout, KVCache, LayerNorm, MultiHeadAttention, RelativeAttention
 from wordwave.models.config import TransformerXLConfig
+from wordwave.models.encoders import transformer_layer
 
 
 class XLState(NamedTuple):
@@ -57,7 +49,13 @@ class TransformerXL(nn.Module):
         )
         field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)
-        self.layers = nn.ModuleList(_layer(config, field) for _ in range(config.n_layers))
+        hidden = config.hidden_units if field == "complex" else None
+        self.layers = nn.ModuleList(
+            transformer_layer(
+                config, _attention(config), norm_first=config.norm_first, hidden=hidden
+            )
+            for _ in range(config.n_layers)
+        )
         self.norm = LayerNorm(config.dim, field=field) if config.norm_first else nn.Identity()
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
         self.readout: nn.Module = nn.Identity()
@@ -139,33 +137,18 @@ class TransformerXL(nn.Module):
         return F.linear(F.dropout(x, self.config.dropout, self.training), weight, self.bias)
 
 
-def _layer(config: TransformerXLConfig, field: Field) -> TransformerLayer:
+def _attention(config: TransformerXLConfig) -> MultiHeadAttention:
     options: dict[str, Any] = {
-        "field": field,
+        "field": config.embedding.field,
         "share": config.share,
         "score": config.score,
         "dropout": config.attention_dropout,
     }
-    attention: MultiHeadAttention
     if config.position == "relative":
         options["clamp_len"] = config.clamp_len
-        attention = RelativeAttention(config.dim, config.n_heads, **options)
-    else:
-        position = None if config.position == "none" else config.position
-        attention = MultiHeadAttention(
-            config.dim, config.n_heads, position=position, bias=False, **options
-        )
-    feed_forward = FeedForward(
-        config.dim,
-        config.feed_forward_dim,
-        field=field,
-        share=config.share,
-        hidden=config.hidden_units if field == "complex" else None,
-        dropout=config.dropout,
-    )
-    return TransformerLayer(
-        attention, feed_forward, norm_first=config.norm_first, dropout=config.dropout
-    )
+        return RelativeAttention(config.dim, config.n_heads, **options)
+    position = None if config.position == "none" else config.position
+    return MultiHeadAttention(config.dim, config.n_heads, position=position, bias=False, **options)
 
 
 class PositionCounter(nn.Module):
@@ -207,21 +190,17 @@ class PositionCounter(nn.Module):
         Shape: ids (B, L), offset (B, 1) or a number for all -> (L,) or (B, L), and as offset
         """
         if self.letters is not None:
-            return self._in_words(ids, offset)
+            check_ids(ids, len(self.letters))
+            letters = self.letters[ids]
+            positions = positions_in_words(letters, offset)
+            after = torch.where(letters[:, -1:], positions[:, -1:], 0) if ids.shape[1] else offset
+            return positions.clamp(max=self.highest), after
         length, after = ids.shape[1], offset + ids.shape[1]
         from_start = isinstance(offset, int) and offset % self.highest == 0
         if self.counts is None or (from_start and length <= self.highest):
             return None, after
         running = torch.arange(length, device=ids.device) + offset
         return running % self.highest + 1, after
-
-    def _in_words(self, ids: Tensor, offset: Tensor | int) -> tuple[Tensor, Tensor | int]:
-        assert self.letters is not None
-        check_ids(ids, len(self.letters))
-        letters = self.letters[ids]
-        positions = positions_in_words(letters, offset)
-        after = torch.where(letters[:, -1:], positions[:, -1:], 0) if ids.shape[1] else offset
-        return positions.clamp(max=self.highest), after
 
 
 def positions_in_words(letters: Tensor, n_before: Tensor | int) -> Tensor:
