@@ -66,6 +66,14 @@ def check_real(name: str, x: Tensor) -> None:
         raise WordwaveError(f"{name} must be of a floating-point dtype, got {x.dtype}")
 
 
+def outside(x: Tensor, highest: int) -> int | None:
+    """A value that is not in [0, highest], if there is one and x has values to look at."""
+    if torch.compiler.is_compiling() or x.numel() == 0:
+        return None
+    low, high = (int(value) for value in torch.aminmax(x))
+    return low if low < 0 else high if high > highest else None
+
+
 def parameter_dtype(dtype: torch.dtype | None) -> torch.dtype:
     """The dtype of parameters, by default torch's default dtype."""
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):

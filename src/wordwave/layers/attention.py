@@ -176,6 +176,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         window: int | None = None,
         positions: Tensor | None = None,
+        need_weights: bool = False,
     ) -> Tensor:
         """Attend from x to cached keys and values.
 
@@ -184,27 +185,8 @@ class MultiHeadAttention(nn.Module):
             mask, causal: as in `forward`.
             window: with causal, a query sees itself and at most so many keys before it.
             positions: (L,) or (B, L); if None, those of the last L keys, or 1 … L if M < L.
-            returns: (B, L, parts·D)
+            returns: (B, L, parts·D); the softmax weights of the keys (B, H, L, M) if need_weights.
         """
-        heads = self._attend(x, cache, mask, causal, window, positions)
-        return self.to_out(cx.merge_heads(heads, self.n_parts))
-
-    def attention_weights(self, x: Tensor, cache: KVCache, *, mask: Tensor | None = None) -> Tensor:
-        """The softmax weights of the keys. Shape: x (B, L, parts·D), M keys -> (B, H, L, M)"""
-        one_hot = torch.eye(cache.n_keys, dtype=cache.values.dtype, device=cache.values.device)
-        apart = cache._replace(values=one_hot.expand(*cache.keys.shape[:2], -1, -1))
-        return self._attend(x, apart, mask, False, None, None)
-
-    def _attend(
-        self,
-        x: Tensor,
-        cache: KVCache,
-        mask: Tensor | None,
-        causal: bool,
-        window: int | None,
-        positions: Tensor | None,
-    ) -> Tensor:
-        """Weighted means of the values. Shape: (B, L, parts·D) -> (B, H, L, parts·d)"""
         check_input("x", x, self.dim, self.field, batched=True)
         (n, length, _), n_keys = x.shape, cache.n_keys
         if n != cache.keys.shape[0]:
@@ -221,6 +203,9 @@ class MultiHeadAttention(nn.Module):
         if self.position is not None:
             queries = self.position.encode_queries(queries, positions)
             bias = self.position.bias(positions, cache.positions)
+        if need_weights:  # the means of one-hot values
+            one_hot = torch.eye(n_keys, dtype=cache.values.dtype, device=x.device)
+            cache = cache._replace(values=one_hot.expand(n, self.n_heads, -1, -1))
         visible = _visible(x, n_keys, mask, causal, window)
         empty = None
         if visible is not None and (mask is not None or n_keys < length):
@@ -228,16 +213,18 @@ class MultiHeadAttention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         if self.fused:
             heads = _fused_attention(queries, cache, visible, bias, dropout, self.scale)
-            return heads if empty is None else heads.masked_fill(empty, 0)
-        scores = self._scores(queries, cache)
-        if bias is not None:
-            scores = scores + bias
-        if visible is not None:
-            scores = _masked(scores, visible, additive=empty is None)
-        weights = torch.softmax(scores, dim=-1)
-        if empty is not None:
-            weights = weights.masked_fill(empty, 0)
-        return F.dropout(weights, dropout).to(cache.values.dtype) @ cache.values
+            heads = heads if empty is None else heads.masked_fill(empty, 0)
+        else:
+            scores = self._scores(queries, cache)
+            if bias is not None:
+                scores = scores + bias
+            if visible is not None:
+                scores = _masked(scores, visible, additive=empty is None)
+            weights = torch.softmax(scores, dim=-1)
+            if empty is not None:
+                weights = weights.masked_fill(empty, 0)
+            heads = F.dropout(weights, dropout).to(cache.values.dtype) @ cache.values
+        return heads if need_weights else self.to_out(cx.merge_heads(heads, self.n_parts))
 
     def _scores(self, queries: Tensor, cache: KVCache) -> Tensor:
         """|q·k†| / sqrt(d). Shape: (B, H, L, parts·d) -> (B, H, L, M)"""

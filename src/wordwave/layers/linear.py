@@ -18,7 +18,6 @@ from wordwave.layers.weight import (
     Weight,
     WeightOptions,
     check_at_least_one,
-    check_dropout,
     check_input,
 )
 
@@ -134,7 +133,6 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         check_at_least_one(dim=dim, hidden_dim=hidden_dim)
-        check_dropout("dropout", dropout)
         field = options.get("field", "complex")
         if hidden not in (None, "real", "complex"):
             raise WordwaveError(f"hidden must be 'real' or 'complex', got {hidden!r}")

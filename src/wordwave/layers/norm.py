@@ -110,7 +110,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float, *, field: Field = "complex") -> None:
         super().__init__()
-        check_dropout("p", p)
+        check_dropout("dropout p", p)
         self.p, self.n_parts = p, n_parts(field)
 
     def forward(self, x: Tensor) -> Tensor:

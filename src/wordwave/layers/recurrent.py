@@ -19,7 +19,6 @@ from wordwave.layers.weight import (
     Weight,
     WeightOptions,
     check_at_least_one,
-    check_dropout,
     check_input,
     n_parts,
     side_by_side,
@@ -34,11 +33,8 @@ def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
             f"lengths must be {x.shape[0]} integers, one per sentence, "
             f"got shape {tuple(lengths.shape)} of {lengths.dtype}"
         )
-    if not torch.compiler.is_compiling() and lengths.numel():
-        low, high = (int(v) for v in torch.aminmax(lengths))
-        if low < 0 or high > x.shape[1]:
-            bad = low if low < 0 else high
-            raise WordwaveError(f"lengths must be in [0, L={x.shape[1]}], got {bad}")
+    if (bad := cx.outside(lengths, x.shape[1])) is not None:
+        raise WordwaveError(f"lengths must be in [0, L={x.shape[1]}], got {bad}")
     return lengths.to(device=x.device, dtype=torch.long)
 
 
@@ -105,7 +101,6 @@ class _Recurrent(nn.Module, ABC):
     ) -> None:
         super().__init__()
         check_at_least_one(in_dim=in_dim, hidden_dim=hidden_dim, n_layers=n_layers)
-        check_dropout("dropout", dropout)
         self.in_dim, self.hidden_dim, self.n_layers = in_dim, hidden_dim, n_layers
         self.n_directions = 2 if bidirectional else 1
         self.out_dim = self.n_directions * hidden_dim
@@ -134,9 +129,13 @@ class _Recurrent(nn.Module, ABC):
             lengths = checked_lengths(lengths, x)
             padding = ~word_mask(lengths, x.shape[1]).unsqueeze(-1)
             x = x.masked_fill(padding, 0)  # it may be NaN
-        if state is None:
-            state = (x.new_zeros(len(self.directions), x.shape[0], self.width),) * self.n_states
-        self._check_state(state, x.shape[0])
+        shape = (len(self.directions), x.shape[0], self.width)
+        state = (x.new_zeros(shape),) * self.n_states if state is None else state
+        got = [tuple(getattr(s, "shape", ())) for s in state]
+        if got != [shape] * self.n_states:
+            raise WordwaveError(
+                f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}"
+            )
         if x.shape[1] == 0:
             return x.new_zeros(x.shape[0], 0, self.n_directions * self.width), state
         ends: list[tuple[Tensor, ...]] = []
@@ -172,14 +171,6 @@ class _Recurrent(nn.Module, ABC):
     @abstractmethod
     def _kernel(self, x: Tensor, states: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
         """The outputs and the final states, by torch's fused kernel."""
-
-    def _check_state(self, state: tuple[Tensor, ...], n: int) -> None:
-        shape = (len(self.directions), n, self.width)
-        got = [tuple(getattr(s, "shape", ())) for s in state]
-        if got != [shape] * self.n_states:
-            raise WordwaveError(
-                f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}"
-            )
 
 
 class RNN(_Recurrent):

@@ -14,7 +14,12 @@ from wordwave.models.config import ModelConfig
 from wordwave.models.encoders import CNN, Bag, Recurrent, Transformer
 from wordwave.text.vocabulary import PADDING_ID
 
-_ENCODERS = {"fasttext": Bag, "cnn": CNN, "lstm": Recurrent, "transformer": Transformer}
+_ENCODERS: dict[str, Any] = {
+    "fasttext": Bag,
+    "cnn": CNN,
+    "lstm": Recurrent,
+    "transformer": Transformer,
+}
 
 
 class Classifier(nn.Module):
@@ -42,7 +47,7 @@ class Classifier(nn.Module):
         )
         field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)
-        self.encoder: Any = _ENCODERS[config.encoder](config, field)
+        self.encoder = _ENCODERS[config.encoder](config, field)
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
         width = self.encoder.out_dim // 2 if self.by_magnitude else self.encoder.out_dim
         hidden: list[nn.Module] = [nn.Dropout(config.dropout)]

@@ -50,6 +50,8 @@ class DecoderState:
     hidden: tuple[Tensor, ...] = ()
     """h and c of the LSTM."""
     n_tokens: int = 0
+    weights: list[Tensor] | None = None
+    """Where cross-attention appends its weights, (B, H, T, S) for each layer, if a list."""
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> DecoderState:
         """Some rows of the target, in any order, and some of the sources, or all."""
@@ -137,12 +139,15 @@ class EncoderDecoder(nn.Module, ABC):
     ) -> tuple[Tensor, DecoderState]:
         """Shape: x (B, T, parts·D), positions (T,) or (B, T) -> (B, T, parts·D)"""
 
-    @abstractmethod
+    @torch.no_grad()
     def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
         """How much each target token attends to each source token, the mean over heads.
 
         Shape: source (B, S), target (B, T) -> (B, decoder layers with cross-attention, T, S)
         """
+        weights: list[Tensor] = []
+        self.decode(target, replace(self.encode(source), weights=weights))
+        return torch.stack([layer.mean(1) for layer in weights], dim=1)
 
     def embed(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
         """Shape: ids (B, L), positions broadcastable to it, or 1 … L -> (B, L, parts·D)"""
@@ -200,21 +205,19 @@ class TransformerEncoderDecoder(EncoderDecoder):
     def _decode(
         self, x: Tensor, state: DecoderState, positions: Tensor
     ) -> tuple[Tensor, DecoderState]:
-        mask, caches = state.mask, []
+        caches = []
         for layer, source, past in zip(self.decoder, state.sources, state.caches, strict=True):
             x, cache = layer(
-                x, causal=True, positions=positions, past=past, source=source, source_mask=mask
+                x,
+                causal=True,
+                positions=positions,
+                past=past,
+                source=source,
+                source_mask=state.mask,
+                source_weights=state.weights,
             )
             caches.append(cache)
         return self.norms[1](x), replace(state, caches=tuple(caches))
-
-    @torch.no_grad()
-    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
-        state, x, weights = self.encode(source), self.embed(target), []
-        for layer, cache in zip(self.decoder, state.sources, strict=True):
-            weights.append(layer.cross_attention_weights(x, cache, state.mask).mean(1))  # type: ignore[operator]
-            x, _ = layer(x, causal=True, source=cache, source_mask=state.mask)
-        return torch.stack(weights, dim=1)
 
 
 class LSTMEncoderDecoder(EncoderDecoder):
@@ -250,16 +253,9 @@ class LSTMEncoderDecoder(EncoderDecoder):
         self, x: Tensor, state: DecoderState, positions: Tensor
     ) -> tuple[Tensor, DecoderState]:
         x, hidden = self.decoder(x, None, state.hidden)
-        y = cross_attend(self.cross_attention, x, state.sources[0], state.mask)
+        y = cross_attend(self.cross_attention, x, state.sources[0], state.mask, state.weights)
         y = torch.tanh(self.combine(side_by_side(self.config.field, [x, y])))
         return self.dropout(y), replace(state, hidden=hidden)
-
-    @torch.no_grad()
-    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
-        state = self.encode(source)
-        x, _ = self.decoder(self.embed(target), None, state.hidden)
-        weights = self.cross_attention.attention_weights(x, state.sources[0], mask=state.mask)
-        return weights.mean(1, keepdim=True)
 
 
 def translation_model(config: TranslationModelConfig, vocab_size: int) -> EncoderDecoder:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import build
-from wordwave.embedding.inputs import check_ids
+from wordwave.embedding.wave import check_ids
 from wordwave.errors import WordwaveError
 from wordwave.layers import Dropout, KVCache, LayerNorm, MultiHeadAttention, RelativeAttention
 from wordwave.models.config import TransformerXLConfig
@@ -157,12 +157,7 @@ class PositionCounter(nn.Module):
     They count within words, within segments or through the whole text. The offset is the number of
     characters before a segment, or of letters right before it if positions count within words.
 
-    Args:
-        config: what positions count within.
-        vocab_size: number V of characters.
-        letters: which characters are part of words, if positions count within words.
-
-    Shape: letters (V,) bool
+    Shape: letters as in `TransformerXL`
     """
 
     letters: Tensor | None
