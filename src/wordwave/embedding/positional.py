@@ -20,6 +20,7 @@ from wordwave.embedding.wave import (
     WaveEmbedding,
     check_ids,
     check_sizes,
+    check_vectors,
     count_positions,
 )
 from wordwave.errors import WordwaveError, unknown
@@ -54,16 +55,11 @@ class WordEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(vocab_size, dim, padding_idx)
-        if vectors is not None:
-            cx.check_tensor("vectors", vectors)
-            if vectors.shape != (vocab_size, dim):
-                raise WordwaveError(
-                    f"vectors must have shape {(vocab_size, dim)}, got {tuple(vectors.shape)}"
-                )
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, dim
         self.padding_idx = padding_idx
         if vectors is None:
             vectors = torch.randn(vocab_size, dim, device=device)
+        check_vectors(vectors, (vocab_size, dim))
         self.words = Table(
             vectors.to(device=device),
             vocab_size=vocab_size,

@@ -197,12 +197,7 @@ class WaveEmbedding(nn.Module):
 
         amplitude = torch.randn(shape("share_amplitude", share_amplitude), device=device)
         if vectors is not None:
-            cx.check_tensor("vectors", vectors)
-            if vectors.shape != amplitude.shape:
-                raise WordwaveError(
-                    f"vectors must have the shape of the amplitude table {tuple(amplitude.shape)}, "
-                    f"got {tuple(vectors.shape)}"
-                )
+            check_vectors(vectors, tuple(amplitude.shape))
             amplitude = vectors.to(device=device)
         frequency = initial_frequencies(
             shape("share_frequency", share_frequency),
@@ -353,6 +348,12 @@ def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
             f"padding_idx must be None or in [0, {vocab_size}) for vocab_size={vocab_size}, "
             f"got {padding_idx}"
         )
+
+
+def check_vectors(vectors: Tensor, shape: tuple[int, ...]) -> None:
+    cx.check_tensor("vectors", vectors)
+    if vectors.shape != shape:
+        raise WordwaveError(f"vectors must have shape {shape}, got {tuple(vectors.shape)}")
 
 
 def check_ids(ids: Tensor, vocab_size: int) -> None:

@@ -387,13 +387,12 @@ def _masked(scores: Tensor, visible: Tensor, *, additive: bool) -> Tensor:
     To add is faster in training. It lets gradients through to hidden scores too, which are 0 unless
     a query sees no key at all.
     """
+    hidden = ~visible
     if not scores.requires_grad:
-        return scores.masked_fill_(~visible, -math.inf)
-    if additive:
-        return scores + torch.zeros_like(visible, dtype=scores.dtype).masked_fill_(
-            ~visible, -math.inf
-        )
-    return scores.masked_fill(~visible, -math.inf)
+        return scores.masked_fill_(hidden, -math.inf)
+    if not additive:
+        return scores.masked_fill(hidden, -math.inf)
+    return scores + torch.zeros_like(hidden, dtype=scores.dtype).masked_fill_(hidden, -math.inf)
 
 
 def _check_positions(positions: Tensor, x: Tensor) -> None:

@@ -39,7 +39,7 @@ class Linear(nn.Module):
         super().__init__()
         self.in_dim, self.out_dim = in_dim, out_dim
         self.weight = Weight(out_dim, in_dim, **options)
-        self.bias = Bias(out_dim, **options) if bias else None
+        self.bias = Bias(self.weight) if bias else None
         self.field: Field = self.weight.field
 
     def forward(self, x: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Conv1d(nn.Module):
         self.in_dim, self.out_dim = in_dim, out_dim
         self.kernel_size, self.padding = kernel_size, padding
         self.weight = Weight(out_dim, in_dim, kernel_size, **options)
-        self.bias = Bias(out_dim, **options) if bias else None
+        self.bias = Bias(self.weight) if bias else None
         self.field: Field = self.weight.field
 
     def forward(self, x: Tensor) -> Tensor:

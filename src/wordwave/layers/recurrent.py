@@ -75,7 +75,7 @@ class _Direction(nn.Module):
         super().__init__()
         self.from_input = Weight(hidden_dim, in_dim, n_stacked=n_gates, **options)
         self.from_hidden = Weight(hidden_dim, hidden_dim, n_stacked=n_gates, **options)
-        self.bias = Bias(hidden_dim, n_stacked=n_gates, **options)
+        self.bias = Bias(self.from_input)
         if n_gates == 4:
             nn.init.ones_(self.bias.c[1])  # the forget gate starts open
 

@@ -131,22 +131,14 @@ class Weight(nn.Module):
 
 
 class Bias(nn.Module):
-    """A bias over a field, initially 0; `"tied"` gives both parts the same one (c = d)."""
+    """A bias to go with a weight, initially 0; `"tied"` gives both parts the same one (c = d)."""
 
-    def __init__(
-        self,
-        out_dim: int,
-        *,
-        field: Field = "complex",
-        share: Sharing = "none",
-        n_stacked: int = 1,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, weight: Weight) -> None:
         super().__init__()
-        self.n_parts = n_parts(field)
-        shape = (n_stacked, 1 if share == "tied" else self.n_parts, out_dim)
-        self.c = nn.Parameter(torch.zeros(shape, device=device, dtype=cx.parameter_dtype(dtype)))
+        self.n_parts = n_parts(weight.field)
+        own_parts = 1 if weight.share == "tied" else self.n_parts
+        out_dim = weight.a.shape[0] // weight.n_stacked
+        self.c = nn.Parameter(weight.a.new_zeros(weight.n_stacked, own_parts, out_dim))
 
     def forward(self) -> Tensor:
         """Shape: (n_stacked·parts·out,)"""

@@ -70,33 +70,28 @@ class CachedBag:
         """Whether these sentences are short and few enough."""
         return int(sentences.lengths.max()) <= MAX_POSITIONS and len(sentences.ids) < MAX_ROWS
 
-    @torch.no_grad()
     def logits(self, sentences: Sentences) -> Tensor:
         """Shape: N sentences that it `accepts` -> (N, n_classes)"""
-        with self.lock:
-            return self._logits(sentences)
-
-    def _logits(self, sentences: Sentences) -> Tensor:
-        if self._fingerprint() != self.fingerprint:  # trained since
-            self._clear()
-        owner = torch.arange(len(sentences)).repeat_interleave(sentences.lengths)
-        positions = torch.arange(len(owner)) - sentences.starts[owner]
-        pairs = positions * self.n_words + sentences.ids
-        if self.n_rows + int((self.slots[pairs] < 0).sum()) > MAX_ROWS:
-            self._clear()
-        tokens = (self.slots[pairs] < 0).nonzero().squeeze(1)
-        new, which, counts = pairs[tokens].unique(return_inverse=True, return_counts=True)
-        repeated = (counts > 1) | (self.slots[new] == SEEN_ONCE)
-        self._cache(new[repeated])
-        self.slots[new[~repeated]] = SEEN_ONCE
-        sums = F.embedding_bag(
-            self.slots[pairs].clamp(min=0), self.rows, sentences.starts, mode="sum"
-        )
-        token_of = tokens.new_empty(len(new)).scatter_(0, which, tokens)
-        sums += self._uncached(new[~repeated], owner[token_of[~repeated]], len(sentences))
-        if self.model.config.pooling == "mean":
-            sums /= sentences.lengths.unsqueeze(1)
-        with eval_mode(self.model):
+        with self.lock, eval_mode(self.model):
+            if self._fingerprint() != self.fingerprint:  # trained since
+                self._clear()
+            owner = torch.arange(len(sentences)).repeat_interleave(sentences.lengths)
+            positions = torch.arange(len(owner)) - sentences.starts[owner]
+            pairs = positions * self.n_words + sentences.ids
+            if self.n_rows + int((self.slots[pairs] < 0).sum()) > MAX_ROWS:
+                self._clear()
+            tokens = (self.slots[pairs] < 0).nonzero().squeeze(1)
+            new, which, counts = pairs[tokens].unique(return_inverse=True, return_counts=True)
+            repeated = (counts > 1) | (self.slots[new] == SEEN_ONCE)
+            self._cache(new[repeated])
+            self.slots[new[~repeated]] = SEEN_ONCE
+            sums = F.embedding_bag(
+                self.slots[pairs].clamp(min=0), self.rows, sentences.starts, mode="sum"
+            )
+            token_of = tokens.new_empty(len(new)).scatter_(0, which, tokens)
+            sums += self._uncached(new[~repeated], owner[token_of[~repeated]], len(sentences))
+            if self.model.config.pooling == "mean":
+                sums /= sentences.lengths.unsqueeze(1)
             return self.rest(sums + self.first.bias)
 
     def _uncached(self, pairs: Tensor, owner: Tensor, n: int) -> Tensor:

@@ -25,7 +25,7 @@ from wordwave.layers import (
 from wordwave.layers.loss import linear_cross_entropy
 from wordwave.layers.transformer import cross_attend
 from wordwave.models.config import TranslationModelConfig
-from wordwave.models.encoders import transformer_layer
+from wordwave.models.utils import transformer_layer
 from wordwave.text.vocabulary import PADDING_ID
 
 BOS_ID, EOS_ID = 2, 3
@@ -67,14 +67,10 @@ class DecoderState:
 
 
 class EncoderDecoder(nn.Module, ABC):
-    """Logits of target tokens given source tokens; ids are padded with 0 at the end.
+    """Logits of V target tokens given source tokens; ids are padded with 0 at the end.
 
     Both languages share one embedding, which is tied to the output layer: a logit is the product of
     a hidden state and a token's vector (with a wave, its amplitudes, which hold at any position).
-
-    Args:
-        config: the architecture.
-        vocab_size: number V of ids of both languages together, special tokens included.
     """
 
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
@@ -105,14 +101,19 @@ class EncoderDecoder(nn.Module, ABC):
         labels: Tensor | None = None,
         label_smoothing: float = 0.0,
     ) -> Tensor:
-        """Logits; or, given labels, their summed cross-entropy.
+        """Logits; or, given labels, their summed cross-entropy, padding excluded.
 
         Shape: source (B, S), target (B, T) from BOS_ID on, labels (B, T) -> (B, T, V), or ()
         """
         hidden, _ = self.decode(target, self.encode(source, source_positions), target_positions)
         if labels is None:
             return self.logits(hidden)
-        return self.loss(hidden, labels, label_smoothing)
+        labels = labels.flatten()
+        words = (labels != PADDING_ID).nonzero().squeeze(1)
+        vectors = self._to_vectors(hidden.flatten(0, 1).index_select(0, words))
+        return linear_cross_entropy(
+            vectors, self.embedding.vectors, labels[words], label_smoothing=label_smoothing
+        )
 
     def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
         """Logits of the token after `ids`, which come next in the target. Shape: (B,) -> (B, V)"""
@@ -157,18 +158,6 @@ class EncoderDecoder(nn.Module, ABC):
     def logits(self, hidden: Tensor) -> Tensor:
         """Shape: (..., parts·D) -> (..., V)"""
         return F.linear(self._to_vectors(hidden), self.embedding.vectors)
-
-    def loss(self, hidden: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
-        """The summed cross-entropy of the labels, padding excluded.
-
-        Shape: hidden (B, T, parts·D), labels (B, T) -> ()
-        """
-        labels = labels.flatten()
-        words = (labels != PADDING_ID).nonzero().squeeze(1)
-        vectors = self._to_vectors(hidden.flatten(0, 1).index_select(0, words))
-        return linear_cross_entropy(
-            vectors, self.embedding.vectors, labels[words], label_smoothing=label_smoothing
-        )
 
     def _to_vectors(self, hidden: Tensor) -> Tensor:
         """What is multiplied with the token vectors. Shape: (..., parts·D) -> (..., D)"""

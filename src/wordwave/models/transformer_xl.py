@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +16,7 @@ from wordwave.embedding.wave import check_ids
 from wordwave.errors import WordwaveError
 from wordwave.layers import Dropout, KVCache, LayerNorm, MultiHeadAttention, RelativeAttention
 from wordwave.models.config import TransformerXLConfig
-from wordwave.models.encoders import transformer_layer
+from wordwave.models.utils import transformer_layer
 
 
 class XLState(NamedTuple):
@@ -27,14 +29,9 @@ class XLState(NamedTuple):
 
 
 class TransformerXL(nn.Module):
-    """Logits of the next character after each character of a text.
+    """Logits of the next of V characters after each character of a text.
 
-    Args:
-        config: the architecture.
-        vocab_size: number V of characters.
-        letters: which characters are part of words, if positions count within words.
-
-    Shape: letters (V,) bool
+    Shape: letters (V,) bool, which characters are part of words, if positions count within words
     """
 
     def __init__(
@@ -58,9 +55,8 @@ class TransformerXL(nn.Module):
         )
         self.norm = LayerNorm(config.dim, field=field) if config.norm_first else nn.Identity()
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
-        self.readout: nn.Module = nn.Identity()
-        if field == "complex" and config.readout == "concat":
-            self.readout = nn.Linear(2 * config.dim, config.dim)
+        is_concat = field == "complex" and not self.by_magnitude
+        self.readout = nn.Linear(2 * config.dim, config.dim) if is_concat else nn.Identity()
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.untied = None if config.tied else nn.Linear(config.dim, vocab_size, bias=False)
 
@@ -138,17 +134,20 @@ class TransformerXL(nn.Module):
 
 
 def _attention(config: TransformerXLConfig) -> MultiHeadAttention:
-    options: dict[str, Any] = {
-        "field": config.embedding.field,
-        "share": config.share,
-        "score": config.score,
-        "dropout": config.attention_dropout,
-    }
+    attention: Callable[..., MultiHeadAttention]
     if config.position == "relative":
-        options["clamp_len"] = config.clamp_len
-        return RelativeAttention(config.dim, config.n_heads, **options)
-    position = None if config.position == "none" else config.position
-    return MultiHeadAttention(config.dim, config.n_heads, position=position, bias=False, **options)
+        attention = partial(RelativeAttention, clamp_len=config.clamp_len)
+    else:
+        position = None if config.position == "none" else config.position
+        attention = partial(MultiHeadAttention, position=position, bias=False)
+    return attention(
+        config.dim,
+        config.n_heads,
+        score=config.score,
+        dropout=config.attention_dropout,
+        field=config.embedding.field,
+        share=config.share,
+    )
 
 
 class PositionCounter(nn.Module):
@@ -156,8 +155,6 @@ class PositionCounter(nn.Module):
 
     They count within words, within segments or through the whole text. The offset is the number of
     characters before a segment, or of letters right before it if positions count within words.
-
-    Shape: letters as in `TransformerXL`
     """
 
     letters: Tensor | None
