@@ -225,7 +225,5 @@ def _hold_cell_after(lengths: Tensor, x: Tensor, from_input: Tensor) -> tuple[Te
     """
     gate = from_input.new_tensor([-1000.0, 1000.0, 0.0, 0.0])  # torch's order: i, f, g, o
     column = gate.repeat_interleave(from_input.shape[0] // 4).unsqueeze(1)
-    ended = ~word_mask(lengths, x.shape[1])
-    x = x.masked_fill(ended.unsqueeze(-1), 0)
-    x = torch.cat([x, ended.unsqueeze(-1).to(x.dtype)], dim=-1)
-    return x, torch.cat([from_input, column], dim=1)
+    ended = ~word_mask(lengths, x.shape[1]).unsqueeze(-1)
+    return torch.cat([x, ended.to(x.dtype)], dim=-1), torch.cat([from_input, column], dim=1)

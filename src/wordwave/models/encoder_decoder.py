@@ -171,10 +171,11 @@ class TransformerEncoderDecoder(EncoderDecoder):
 
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
-        layer = partial(transformer_layer, config, norm_first=config.norm_first)
-        self.encoder = nn.ModuleList(layer() for _ in range(config.encoder_layers))
+        self.encoder = nn.ModuleList(
+            transformer_layer(config) for _ in range(config.encoder_layers)
+        )
         self.decoder = nn.ModuleList(
-            layer(cross_attention=True) for _ in range(config.decoder_layers)
+            transformer_layer(config, cross_attention=True) for _ in range(config.decoder_layers)
         )
         # The output of pre-norm layers is not normalised yet, that of post-norm layers is.
         self.norms = nn.ModuleList(

@@ -48,9 +48,7 @@ class TransformerXL(nn.Module):
         self.dropout = Dropout(config.dropout, field=field)
         hidden = config.hidden_units if field == "complex" else None
         self.layers = nn.ModuleList(
-            transformer_layer(
-                config, _attention(config), norm_first=config.norm_first, hidden=hidden
-            )
+            transformer_layer(config, _attention(config), hidden=hidden)
             for _ in range(config.n_layers)
         )
         self.norm = LayerNorm(config.dim, field=field) if config.norm_first else nn.Identity()

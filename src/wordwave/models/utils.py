@@ -36,7 +36,6 @@ def transformer_layer(
     attention: MultiHeadAttention | None = None,
     *,
     cross_attention: bool = False,
-    norm_first: bool = True,
     hidden: Field | None = None,
 ) -> TransformerLayer:
     """The Transformer layer of a config, by default with self-attention as its embedding needs."""
@@ -49,6 +48,6 @@ def transformer_layer(
         ),
         # Without a position encoding: positions in two languages do not correspond.
         cross_attention=attend() if cross_attention else None,
-        norm_first=norm_first,
+        norm_first=isinstance(config, ModelConfig) or config.norm_first,
         dropout=config.dropout,
     )
