@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from benchmarks.measure import Contender, Precision
 from wordwave.embedding import EmbeddingConfig
-from wordwave.models.beam_search import Recomputed, beam_search
+from wordwave.models.beam_search import beam_search
 from wordwave.models.config import TranslationModelConfig
-from wordwave.models.encoder_decoder import EOS_ID, N_SPECIALS, translation_model
+from wordwave.models.encoder_decoder import (
+    EOS_ID,
+    N_SPECIALS,
+    DecoderState,
+    EncoderDecoder,
+    translation_model,
+)
 from wordwave.tasks.config import TranslationTrainingConfig
 from wordwave.tasks.translation import SentencePairs, TranslationTask
 from wordwave.text.batching import Sentences
@@ -20,6 +28,33 @@ from wordwave.training.loop import Step, Training
 N_PIECES, BEAM, LENGTH, N_SOURCES = 10_004, 5, 50, 64
 REAL = TranslationModelConfig(embedding=EmbeddingConfig("tpe"), dim=128, feed_forward_dim=256)
 COMPLEX = TranslationModelConfig(dim=80, feed_forward_dim=144)
+
+
+class Recomputed:
+    """A decoder without a cache, which computes the whole target in each step: the baseline of the
+    cached one, and the definition that it is tested against."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self.model = model
+
+    def encode(self, source: Tensor) -> Prefix:
+        return Prefix(self.model.encode(source), source.new_zeros(source.shape[0], 0))
+
+    def step(self, state: Prefix, ids: Tensor) -> tuple[Tensor, Prefix]:
+        target = torch.cat([state.target, ids.unsqueeze(1)], dim=1)
+        hidden, _ = self.model.decode(target, state.encoded)
+        return self.model.logits(hidden[:, -1]), Prefix(state.encoded, target)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The state of `Recomputed`: the sources, and the target so far."""
+
+    encoded: DecoderState
+    target: Tensor
+
+    def select(self, rows: Tensor, sources: Tensor | None = None) -> Prefix:
+        return Prefix(self.encoded.select(rows, sources), self.target[rows])
 
 
 def decoding(config: TranslationModelConfig) -> list[Contender]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from wordwave.complex import TURN
+from wordwave.complex import TURN, Device
 
 
-def sinusoidal(
-    dim: int, *, base: float = 10_000.0, device: torch.device | str | int | None = None
-) -> Tensor:
+def sinusoidal(dim: int, *, base: float = 10_000.0, device: Device = None) -> Tensor:
     """ω_k = base^(−k/D), k = 0 … D−1: the frequencies of sinusoidal positions of width 2·D.
 
     Computed by Python, so that eager, compiled and exported models agree to the last bit: at
@@ -18,9 +16,8 @@ def sinusoidal(
 
     Shape: (D,) float32
     """
-    return torch.tensor(
-        [base ** (-k / dim) for k in range(dim)], dtype=torch.float32, device=device
-    )
+    spectrum = [base ** (-k / dim) for k in range(dim)]
+    return torch.tensor(spectrum, dtype=torch.float32, device=device)
 
 
 def angle(frequency: Tensor, position: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,13 +18,11 @@ from wordwave.errors import WordwaveError
 
 TURN = 2 * math.pi
 """Radians in one full turn."""
+Device: TypeAlias = torch.device | str | int | None
 
 
 def join(real: Tensor, imag: Tensor) -> Tensor:
-    """`real + i·imag`.
-
-    Shape: two (..., D) -> (..., 2·D)
-    """
+    """`real + i·imag`. Shape: two (..., D) -> (..., 2·D)"""
     if real.shape != imag.shape or real.dim() == 0:
         raise WordwaveError(
             "real and imag must have the same shape (..., D), "
@@ -34,12 +32,8 @@ def join(real: Tensor, imag: Tensor) -> Tensor:
 
 
 def split(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The real and the imaginary part, as views.
-
-    Shape: (..., 2·D) -> two (..., D)
-    """
-    dim = width(z)
-    real, imag = z.split(dim, dim=-1)
+    """The real and the imaginary part, as views. Shape: (..., 2·D) -> two (..., D)"""
+    real, imag = z.split(width(z), dim=-1)
     return real, imag
 
 
@@ -70,6 +64,14 @@ def check_real(name: str, x: Tensor) -> None:
         )
     if not x.is_floating_point():
         raise WordwaveError(f"{name} must be of a floating-point dtype, got {x.dtype}")
+
+
+def outside(x: Tensor, highest: int) -> int | None:
+    """A value that is not in [0, highest], if there is one and x has values to look at."""
+    if torch.compiler.is_compiling() or x.numel() == 0:
+        return None
+    low, high = (int(value) for value in torch.aminmax(x))
+    return low if low < 0 else high if high > highest else None
 
 
 def parameter_dtype(dtype: torch.dtype | None) -> torch.dtype:
@@ -140,10 +142,7 @@ class _Phasor(torch.autograd.Function):
 
 
 def phasor(phase: Tensor) -> Tensor:
-    """`e^{i·phase}`, the point of the unit circle at an angle.
-
-    Shape: (..., D) -> (..., 2·D)
-    """
+    """`e^{i·phase}`, the point of the unit circle at an angle. Shape: (..., D) -> (..., 2·D)"""
     return _Phasor.apply(phase)  # type: ignore[no-untyped-call]
 
 
@@ -180,18 +179,17 @@ def block(a: Tensor, b: Tensor, n_stacked: int = 1) -> Tensor:
     return torch.cat([torch.cat([a, -b], dim=2), torch.cat([b, a], dim=2)], dim=1).flatten(0, 1)
 
 
-def split_heads(z: Tensor, n_heads: int) -> Tensor:
-    """Split the width into heads, each in `[real | imag]` layout.
+def split_heads(z: Tensor, n_heads: int, n_parts: int = 2) -> Tensor:
+    """Split the width into heads, each in `[real | imag]` layout, or of a single real part.
 
-    Shape: (B, L, 2·H·d) -> (B, H, L, 2·d)
+    Shape: (B, L, parts·H·d) -> (B, H, L, parts·d)
     """
-    parts = z.unflatten(-1, (2, n_heads, width(z) // n_heads))
-    return parts.permute(0, 3, 1, 2, 4).flatten(-2)
+    return z.unflatten(-1, (n_parts, n_heads, -1)).permute(0, 3, 1, 2, 4).flatten(-2)
 
 
-def merge_heads(z: Tensor) -> Tensor:
-    """The inverse of `split_heads`. Shape: (B, H, L, 2·d) -> (B, L, 2·H·d)"""
-    return z.unflatten(-1, (2, width(z))).permute(0, 2, 3, 1, 4).flatten(-3)
+def merge_heads(z: Tensor, n_parts: int = 2) -> Tensor:
+    """The inverse of `split_heads`. Shape: (B, H, L, parts·d) -> (B, L, parts·H·d)"""
+    return z.unflatten(-1, (n_parts, -1)).permute(0, 2, 3, 1, 4).flatten(-3)
 
 
 def to_complex(z: Tensor) -> Tensor:

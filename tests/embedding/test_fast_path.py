@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from wordwave import WaveEmbedding
-from wordwave.embedding.inputs import count_positions
+from wordwave.embedding.wave import count_positions
 
 V, D = 9, 4
 REPEATED = torch.tensor([[3, 3, 3, 1, 8], [3, 5, 0, 0, 0]])
@@ -41,9 +41,9 @@ def check_paths_agree(emb, ids, positions=None):
 
 def test_a_plain_embedding_takes_the_fast_path():
     """Or the rest of this file compares the formula with itself."""
-    assert WaveEmbedding(V, D)(REPEATED).grad_fn.name() == "_WaveRowsBackward"
+    assert WaveEmbedding(V, D)(REPEATED).grad_fn.name() == "WaveRowsBackward"
     for options in ({"damping": True}, {"share_frequency": "word"}, {"share_amplitude": "dim"}):
-        assert WaveEmbedding(V, D, **options)(REPEATED).grad_fn.name() != "_WaveRowsBackward"
+        assert WaveEmbedding(V, D, **options)(REPEATED).grad_fn.name() != "WaveRowsBackward"
 
 
 @given(

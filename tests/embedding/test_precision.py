@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from wordwave import WaveEmbedding, build_embedding
-from wordwave.embedding.inputs import count_positions
+from wordwave.embedding.wave import count_positions
 
 V, D = 200, 32
 FAR = (257, 65_537, 1_000_000)

@@ -99,6 +99,8 @@ def _arguments(rng: Random, function: Callable[..., object], but: tuple[str, ...
     parameters = [p for p in signature(function).parameters.values() if p.name not in but]
     sizes = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     options = [p.name for p in parameters if p.default is not p.empty]
+    if any("WeightOptions" in str(p.annotation) for p in parameters):
+        options += ["field", "share", "device", "dtype"]
     given = [_scalar(rng) if rng.random() < 0.15 else SIZES.get(n, "4") for n in sizes]
     chosen = rng.sample(options, rng.randrange(min(2, len(options)) + 1))
     return ", ".join([*given, *(f"{name}={_scalar(rng)}" for name in chosen)])

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from benchmarks.translation import Recomputed
 from wordwave.config_io import with_settings
-from wordwave.models.beam_search import Recomputed
 from wordwave.models.config import TranslationModelConfig
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 from wordwave.models.utils import count_parameters

@@ -6,8 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from benchmarks.translation import Recomputed
 from wordwave.config_io import with_settings
-from wordwave.models.beam_search import Recomputed, beam_search
+from wordwave.models.beam_search import beam_search
 from wordwave.models.config import TranslationModelConfig
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 

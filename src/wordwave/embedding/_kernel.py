@@ -20,7 +20,12 @@ SHORT = 128
 """Up to this position float32 is exact enough for ω·pos + θ: 2·128·2π·2⁻²⁴ ≤ 1e-4, |ω| ≤ 2π."""
 
 
-class _WaveRows(torch.autograd.Function):
+class WaveRows(torch.autograd.Function):
+    """r·e^{i(ω·pos + θ)} for the words `ids`, from full tables.
+
+    Shape: ids (..., L), tables (V, D), position broadcastable to (..., L, 1) -> (..., L, 2·D)
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -83,23 +88,3 @@ def _sparse_rows(values: Tensor, rows: Tensor, n_words: int, padding_idx: int | 
             rows, values = rows[keep], values[keep]
     size = (n_words, values.shape[1])
     return torch.sparse_coo_tensor(rows[None], values, size, check_invariants=False)
-
-
-def wave_rows(
-    ids: Tensor,
-    amplitude: Tensor,
-    frequency: Tensor,
-    phase: Tensor | None,
-    position: Tensor,
-    *,
-    short: bool,
-    padding_idx: int | None,
-    sparse: bool,
-) -> Tensor:
-    """r·e^{i(ω·pos + θ)} for the words `ids`, from full tables.
-
-    Shape: ids (..., L), tables (V, D), position broadcastable to (..., L, 1) -> (..., L, 2·D)
-    """
-    return _WaveRows.apply(  # type: ignore[no-untyped-call]
-        ids, amplitude, frequency, phase, position, short, padding_idx, sparse
-    )

@@ -9,6 +9,9 @@ from wordwave.limits import SCALE, check_limits
 
 EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order", "rope", "alibi"]
 Sharing = Literal["word", "dim"] | None
+"""`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
+`"dim"`: one per word, shared by all dimensions."""
+FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
 
 IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
 """Kinds that encode positions inside attention and leave the word vectors as they are."""
@@ -39,7 +42,7 @@ class EmbeddingConfig:
     damping: bool = False
     """complex-order: learn a damping factor r₁ ≤ 1 per position, the general solution of the
     paper's Claim 1."""
-    frequency_init: Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"] = "sinusoidal"
+    frequency_init: FrequencyInit = "sinusoidal"
     """complex-order: initial frequencies."""
     frequency_range: tuple[float, float] | None = None
     """complex-order: lowest and highest initial frequency, unless sinusoidal; each initialization

@@ -1,17 +1,29 @@
-"""The embeddings the paper compares with, behind the interface of `WaveEmbedding`."""
+"""The embeddings the paper compares with, and all of them by name.
+
+All are called alike: `embedding(ids, positions=None)`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
-from wordwave.embedding.inputs import Device, check_ids, check_sizes, count_positions, is_word
-from wordwave.embedding.wave import Table
-from wordwave.errors import WordwaveError
+from wordwave.complex import Device
+from wordwave.embedding.config import EmbeddingConfig
+from wordwave.embedding.wave import (
+    Table,
+    WaveEmbedding,
+    check_ids,
+    check_sizes,
+    check_vectors,
+    count_positions,
+)
+from wordwave.errors import WordwaveError, unknown
 
 
 class WordEmbedding(nn.Module):
@@ -43,18 +55,13 @@ class WordEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(vocab_size, dim, padding_idx)
-        if vectors is not None:
-            cx.check_tensor("vectors", vectors)
-            if vectors.shape != (vocab_size, dim):
-                raise WordwaveError(
-                    f"vectors must have shape {(vocab_size, dim)}, got {tuple(vectors.shape)}"
-                )
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, dim
         self.padding_idx = padding_idx
+        if vectors is None:
+            vectors = torch.randn(vocab_size, dim, device=device)
+        check_vectors(vectors, (vocab_size, dim))
         self.words = Table(
-            torch.randn(vocab_size, dim, device=device)
-            if vectors is None
-            else vectors.to(device=device),
+            vectors.to(device=device),
             vocab_size=vocab_size,
             padding_idx=padding_idx,
             sparse=sparse,
@@ -72,8 +79,9 @@ class WordEmbedding(nn.Module):
         added = self.position_vectors(count_positions(ids, positions))
         if added is None:
             return words
-        word = is_word(ids, self.padding_idx)
-        return words + added if word is None else (words + added) * word
+        if self.padding_idx is None:
+            return words + added
+        return (words + added) * (ids != self.padding_idx).unsqueeze(-1)
 
     @property
     def vectors(self) -> nn.Parameter:
@@ -109,13 +117,11 @@ class LearnedPositionEmbedding(WordEmbedding):
         index = position.squeeze(-1)
         if index.is_floating_point():
             raise WordwaveError(f"positions must be integers for 'pe', got {index.dtype}")
-        if not torch.compiler.is_compiling() and index.numel():
-            low, high = (int(v) for v in torch.aminmax(index))
-            if low < 0 or high > self.max_length:
-                raise WordwaveError(
-                    f"positions must be in [0, max_length={self.max_length}] for 'pe', got "
-                    f"{low if low < 0 else high}; build it with a larger max_length"
-                )
+        if (bad := cx.outside(index, self.max_length)) is not None:
+            raise WordwaveError(
+                f"positions must be in [0, max_length={self.max_length}] for 'pe', got {bad}; "
+                "build it with a larger max_length"
+            )
         return nn.functional.embedding(index.long(), self.places)
 
 
@@ -159,10 +165,9 @@ class ComplexEmbedding(WordEmbedding):
     def __init__(self, vocab_size: int, dim: int, **options: object) -> None:
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.out_dim = 2 * dim
+        angles = torch.empty(vocab_size, dim, device=self.words.weight.device)
         self.phase = Table(
-            torch.empty(vocab_size, dim, device=self.words.weight.device).uniform_(
-                -torch.pi, torch.pi
-            ),
+            angles.uniform_(-torch.pi, torch.pi),
             vocab_size=vocab_size,
             padding_idx=self.padding_idx,
             sparse=self.words.sparse,
@@ -173,3 +178,61 @@ class ComplexEmbedding(WordEmbedding):
         """Shape: ids (..., L) integers, positions accepted and ignored -> (..., L, 2·D)"""
         words = super().forward(ids, positions)
         return cx.scale(cx.phasor(self.phase(ids)), words)
+
+
+Embedding: TypeAlias = WordEmbedding | WaveEmbedding
+"""A vector per word, to which a position vector may be added, or a wave."""
+EMBEDDINGS: dict[str, Callable[..., Embedding]] = {
+    "none": WordEmbedding,
+    "pe": LearnedPositionEmbedding,
+    "tpe": SinusoidalPositionEmbedding,
+    "complex-vanilla": ComplexEmbedding,
+    "complex-order": WaveEmbedding,
+}
+"""The kinds the paper compares, under its own names."""
+NOT_OF_WAVES = ("kind", "word_scale", "position_scale")
+"""Settings that are no options of `WaveEmbedding`."""
+
+
+def build_embedding(kind: str, vocab_size: int, dim: int, **options: Any) -> Embedding:
+    """An embedding of one of the kinds in `EMBEDDINGS`; the options are those of its class.
+
+    Its `field` tells whether the output is real (..., L, D) or complex (..., L, 2·D), and `out_dim`
+    how wide it is.
+    """
+    if kind not in EMBEDDINGS:
+        raise unknown("kind", kind, EMBEDDINGS)
+    return EMBEDDINGS[kind](vocab_size, dim, **options)
+
+
+def build(
+    config: EmbeddingConfig,
+    vocab_size: int,
+    dim: int,
+    *,
+    max_length: int,
+    vectors: Tensor | None = None,
+    **options: Any,
+) -> Embedding:
+    """The embedding that a config describes, with its initial values scaled.
+
+    Args:
+        max_length: highest position of `pe`.
+        vectors: pretrained vectors (V, D), which are not scaled.
+        options: more of its class, such as `padding_idx` and `sparse`.
+    """
+    kind = "none" if config.in_attention else config.kind
+    word_scale = dim**-0.5 if config.word_scale is None else config.word_scale
+    if kind == "complex-order":
+        options |= {k: v for k, v in vars(config).items() if k not in NOT_OF_WAVES}
+    if kind in ("pe", "tpe"):
+        # A baseline whose positions outweigh its words, or the reverse, is a poor one.
+        size = word_scale if vectors is None else float(vectors.square().mean().sqrt())
+        options["position_scale"] = config.position_scale * size
+    if kind == "pe":
+        options["max_length"] = max_length
+    embedding = build_embedding(kind, vocab_size, dim, vectors=vectors, **options)
+    if vectors is None:
+        with torch.no_grad():
+            embedding.vectors.mul_(word_scale)
+    return embedding

@@ -1,30 +1,24 @@
-"""WaveEmbedding, the paper's complex-order embedding (Eq. 5), and its tables."""
+"""WaveEmbedding, the paper's complex-order embedding (Eq. 5), its tables and its checks."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Sequence
+from numbers import Integral, Real
+from reprlib import repr as clipped
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
-from wordwave.embedding._kernel import SHORT, wave_rows
-from wordwave.embedding.inputs import (
-    Device,
-    check_ids,
-    check_sizes,
-    count_positions,
-    has_no_values,
-    is_word,
-)
+from wordwave.complex import Device
+from wordwave.embedding._kernel import SHORT, WaveRows
+from wordwave.embedding.config import FrequencyInit, Sharing
 from wordwave.errors import WordwaveError
-
-Share = Literal["word", "dim"] | None
-"""`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
-`"dim"`: one per word, shared by all dimensions."""
 
 
 class Table(nn.Module):
@@ -38,7 +32,7 @@ class Table(nn.Module):
         values: Tensor,
         *,
         vocab_size: int,
-        share: Share = None,
+        share: Sharing = None,
         padding_idx: int | None = None,
         sparse: bool = False,
         frozen: bool = False,
@@ -96,16 +90,6 @@ class Table(nn.Module):
         return f"{tuple(self.weight.shape)}, share={self.share!r}, sparse={self.sparse}"
 
 
-FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
-
-DEFAULT_RANGES: dict[str, tuple[float, float]] = {
-    "sinusoidal": (1e-4, 1.0),
-    "log-spaced": (1e-4, 1.0),
-    "log-uniform": (1e-4, 1.0),
-    "uniform": (-0.3, 0.3),
-}
-
-
 def initial_frequencies(
     shape: tuple[int, int],
     init: FrequencyInit | Tensor,
@@ -121,18 +105,26 @@ def initial_frequencies(
 
     Shape: the given one, (V, D), (1, D) or (V, 1)
     """
-    if limits is not None and (isinstance(init, Tensor) or init == "sinusoidal"):
-        kind = "a tensor" if isinstance(init, Tensor) else repr(init)
-        raise WordwaveError(f"frequency_range does not go with frequency_init = {kind}")
     if isinstance(init, Tensor):
+        if limits is not None:
+            raise WordwaveError("frequency_range does not go with frequency_init = a tensor")
         try:
             return init.detach().to(device, torch.get_default_dtype()).expand(shape)
         except RuntimeError:
             raise WordwaveError(
                 f"frequency_init as a tensor must broadcast to {shape}, got {tuple(init.shape)}"
             ) from None
-    low, high = _frequency_range(init, limits)
-    rows, dim = shape
+    if init not in get_args(FrequencyInit):
+        known = ", ".join(map(repr, get_args(FrequencyInit)))
+        raise WordwaveError(f"frequency_init must be a tensor or one of {known}, got {init!r}")
+    if limits is not None and init == "sinusoidal":
+        raise WordwaveError(f"frequency_range does not go with frequency_init = {init!r}")
+    lowest, rule = (-math.inf, "low < high") if init == "uniform" else (0.0, "0 < low < high")
+    if limits is None:
+        limits = (-0.3, 0.3) if init == "uniform" else (1e-4, 1.0)
+    if len(limits) != 2 or not lowest < limits[0] < limits[1] < math.inf:
+        raise WordwaveError(f"frequency_range must have {rule} for {init!r}, got {limits}")
+    (low, high), (rows, dim) = limits, shape
     if init == "uniform":
         return torch.empty(shape, device=device).uniform_(low, high)
     if init == "log-uniform":
@@ -143,19 +135,6 @@ def initial_frequencies(
         return sinusoidal(dim, device=device).repeat(rows, 1)
     spaced = torch.logspace(math.log10(high), math.log10(low), dim, device=device)
     return spaced.repeat(rows, 1)
-
-
-def _frequency_range(init: str, limits: tuple[float, float] | None) -> tuple[float, float]:
-    if init not in DEFAULT_RANGES:
-        known = ", ".join(map(repr, DEFAULT_RANGES))
-        raise WordwaveError(f"frequency_init must be a tensor or one of {known}, got {init!r}")
-    if limits is None:
-        return DEFAULT_RANGES[init]
-    lowest = -math.inf if init == "uniform" else 0.0
-    if len(limits) != 2 or not lowest < limits[0] < limits[1] < math.inf:
-        rule = "low < high" if init == "uniform" else "0 < low < high"
-        raise WordwaveError(f"frequency_range must have {rule} for {init!r}, got {limits}")
-    return limits
 
 
 INITIAL_DAMPING = -6.0  # softplus(−6) = 0.0025: a wave keeps 90% of its amplitude over 40 words
@@ -191,9 +170,9 @@ class WaveEmbedding(nn.Module):
         vocab_size: int,
         dim: int,
         *,
-        share_frequency: Share = None,
-        share_amplitude: Share = None,
-        share_phase: Share = None,
+        share_frequency: Sharing = None,
+        share_amplitude: Sharing = None,
+        share_phase: Sharing = None,
         phase: bool = False,
         damping: bool = False,
         padding_idx: int | None = 0,
@@ -211,19 +190,14 @@ class WaveEmbedding(nn.Module):
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, 2 * dim
         self.padding_idx, self.sparse = padding_idx, sparse
 
-        def shape(name: str, share: Share) -> tuple[int, int]:
+        def shape(name: str, share: Sharing) -> tuple[int, int]:
             if share not in (None, "word", "dim"):
                 raise WordwaveError(f"{name} must be one of None, 'word', 'dim', got {share!r}")
             return (1 if share == "word" else vocab_size, 1 if share == "dim" else dim)
 
         amplitude = torch.randn(shape("share_amplitude", share_amplitude), device=device)
         if vectors is not None:
-            cx.check_tensor("vectors", vectors)
-            if vectors.shape != amplitude.shape:
-                raise WordwaveError(
-                    f"vectors must have the shape of the amplitude table {tuple(amplitude.shape)}, "
-                    f"got {tuple(vectors.shape)}"
-                )
+            check_vectors(vectors, tuple(amplitude.shape))
             amplitude = vectors.to(device=device)
         frequency = initial_frequencies(
             shape("share_frequency", share_frequency),
@@ -250,17 +224,11 @@ class WaveEmbedding(nn.Module):
         check_ids(ids, self.vocab_size)
         position = count_positions(ids, positions)
         if self._is_plain_cpu(ids) and not position.requires_grad:
-            return wave_rows(
-                ids,
-                self.amplitude.weight,
-                self.frequency.weight,
-                None if self.phase is None else self.phase.weight,
-                position,
-                short=(positions is None and ids.shape[-1] <= SHORT)
-                or (not torch.is_grad_enabled() and _all_near(position)),
-                padding_idx=self.padding_idx,
-                sparse=self.sparse,
-            )
+            phase = None if self.phase is None else self.phase.weight
+            tables = (self.amplitude.weight, self.frequency.weight, phase)
+            is_short = positions is None and ids.shape[-1] <= SHORT
+            short = is_short or (not torch.is_grad_enabled() and _all_near(position))
+            return WaveRows.apply(ids, *tables, position, short, self.padding_idx, self.sparse)  # type: ignore[no-untyped-call]
         return self.formula(ids, position)
 
     def formula(self, ids: Tensor, position: Tensor) -> Tensor:
@@ -274,9 +242,8 @@ class WaveEmbedding(nn.Module):
         amplitude = self.amplitude(ids)
         if self.damping is not None:
             amplitude = amplitude * self._decay(ids, position)
-        word = is_word(ids, self.padding_idx)
-        if word is not None and not self.amplitude.per_word:
-            amplitude = amplitude * word
+        if self.padding_idx is not None and not self.amplitude.per_word:
+            amplitude = amplitude * (ids != self.padding_idx).unsqueeze(-1)
         amplitude = amplitude.expand(*ids.shape, self.dim)
         return cx.scale(cx.phasor(angles).to(amplitude.dtype), amplitude)
 
@@ -352,7 +319,7 @@ class WaveEmbedding(nn.Module):
         return torch.exp(-F.softplus(damping.to(wide)) * position.to(wide)).to(damping.dtype)
 
     def _is_plain_cpu(self, ids: Tensor) -> bool:
-        """Whether `wave_rows` applies: full float32 tables, eager, on the CPU, no torch.func."""
+        """Whether `WaveRows` applies: full float32 tables, eager, on the CPU, no torch.func."""
         tables = [t for t in (self.amplitude, self.frequency, self.phase) if t is not None]
         return (
             not has_no_values(ids)
@@ -370,3 +337,60 @@ def _all_near(position: Tensor) -> bool:
         return True
     low, high = torch.aminmax(position)
     return float(low) >= -SHORT and float(high) <= SHORT
+
+
+def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
+    for name, value in (("vocab_size", vocab_size), ("dim", dim)):
+        if not isinstance(value, Integral) or value < 1:
+            raise WordwaveError(f"{name} must be at least 1 and an integer, got {clipped(value)}")
+    if padding_idx is not None and not 0 <= padding_idx < vocab_size:
+        raise WordwaveError(
+            f"padding_idx must be None or in [0, {vocab_size}) for vocab_size={vocab_size}, "
+            f"got {padding_idx}"
+        )
+
+
+def check_vectors(vectors: Tensor, shape: tuple[int, ...]) -> None:
+    cx.check_tensor("vectors", vectors)
+    if vectors.shape != shape:
+        raise WordwaveError(f"vectors must have shape {shape}, got {tuple(vectors.shape)}")
+
+
+def check_ids(ids: Tensor, vocab_size: int) -> None:
+    """Refuse ids out of range, naming the first one."""
+    cx.check_tensor("ids", ids)
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise WordwaveError(f"ids must be a tensor of int64 or int32, got {ids.dtype}")
+    if ids.dim() == 0:
+        raise WordwaveError("ids must have at least one dimension (..., L), got a scalar")
+    if not has_no_values(ids) and (bad := cx.outside(ids, vocab_size - 1)) is not None:
+        where = tuple(int(i) for i in (ids == bad).nonzero()[0])
+        raise WordwaveError(f"ids must be in [0, {vocab_size}), got {bad} at index {where}")
+
+
+def has_no_values(x: Tensor) -> bool:
+    """Whether values are symbolic, or on a device that would have to synchronise."""
+    if torch.compiler.is_compiling() or x.device.type != "cpu":
+        return True
+    return torch._C._are_functorch_transforms_active()  # of torch.func
+
+
+def count_positions(ids: Tensor, positions: Tensor | int | None, name: str = "positions") -> Tensor:
+    """Positions as a tensor that broadcasts against (..., L, D): 1, 2, …, L unless given.
+
+    Shape: ids (..., L), positions broadcastable to it -> (..., L, 1)
+    """
+    if positions is None:
+        return torch.arange(1, ids.shape[-1] + 1, device=ids.device).unsqueeze(-1)
+    if not isinstance(positions, Tensor | Real | Sequence | np.ndarray):
+        raise TypeError(f"{name} must be a tensor or a number, got {type(positions).__name__}")
+    positions = torch.as_tensor(positions, device=ids.device)
+    if positions.is_complex() or positions.dtype == torch.bool:
+        raise WordwaveError(f"{name} must be integers or real numbers, got {positions.dtype}")
+    sizes = zip(reversed(positions.shape), reversed(ids.shape), strict=False)
+    if positions.dim() > ids.dim() or any(p not in (1, n) for p, n in sizes):
+        raise WordwaveError(
+            f"{name} must broadcast to the shape of ids {tuple(ids.shape)}, "
+            f"got shape {tuple(positions.shape)}"
+        )
+    return positions.unsqueeze(-1)

@@ -4,12 +4,10 @@ Widths are counted in numbers of the field; a complex tensor is `[real | imag]` 
 `wordwave.complex`). All layers take sequences as (B, L, width).
 """
 
-from wordwave.layers.attention import KVCache, MultiHeadAttention, Score
-from wordwave.layers.conv import Conv1d
-from wordwave.layers.linear import FeedForward, Linear
+from wordwave.layers.attention import KVCache, MultiHeadAttention, RelativeAttention, Score
+from wordwave.layers.linear import Conv1d, FeedForward, Linear
 from wordwave.layers.norm import BatchNorm, Dropout, LayerNorm
 from wordwave.layers.recurrent import LSTM, RNN, word_mask
-from wordwave.layers.relative_attention import RelativeAttention
 from wordwave.layers.transformer import TransformerLayer
 from wordwave.layers.weight import Field, Sharing, n_parts, side_by_side
 

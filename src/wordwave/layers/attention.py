@@ -1,4 +1,4 @@
-"""Multi-head attention over either field: projections, KV cache, scores and masks.
+"""Multi-head attention over either field, and the relative attention of Transformer-XL.
 
 With heads in `[real | imag]` layout, Re(q·k†) is the dot product of two real vectors, and Im(q·k†)
 is the same with the key rotated by 90 degrees: real kernels compute both.
@@ -13,14 +13,15 @@ from typing import Literal, NamedTuple, get_args
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
 from wordwave import complex as cx
+from wordwave.angle import angle, sinusoidal
 from wordwave.errors import WordwaveError, unknown
 from wordwave.layers.linear import Linear
 from wordwave.layers.weight import (
-    Device,
     Field,
-    Sharing,
+    WeightOptions,
     check_at_least_one,
     check_dropout,
     check_input,
@@ -52,12 +53,12 @@ class KVCache(NamedTuple):
         """The last n keys and values, or all if there are fewer."""
         start = max(self.n_keys - n, 0)
         keys, values = self.keys[:, :, start:], self.values[:, :, start:]
-        return KVCache(keys, values, self.positions[..., start:], self.distances)
+        return self._replace(keys=keys, values=values, positions=self.positions[..., start:])
 
     def select(self, rows: Tensor) -> KVCache:
         """Some rows of the batch, which must all have the same positions. Shape: rows (n,)"""
         keys, values = (t.index_select(0, rows) for t in (self.keys, self.values))
-        return KVCache(keys, values, self.positions, self.distances)
+        return self._replace(keys=keys, values=values)
 
 
 class MultiHeadAttention(nn.Module):
@@ -70,7 +71,7 @@ class MultiHeadAttention(nn.Module):
         position: a position encoding inside attention, by its name in `wordwave.positions`; for a
             real field.
         dropout: share of attention weights dropped in training.
-        field, share, bias, device, dtype: as in `Linear`.
+        bias, field, share, device, dtype: as in `Linear`.
     """
 
     def __init__(
@@ -78,14 +79,11 @@ class MultiHeadAttention(nn.Module):
         dim: int,
         n_heads: int,
         *,
-        field: Field = "complex",
-        share: Sharing = "none",
         score: Score = "magnitude",
         position: str | None = None,
         dropout: float = 0.0,
         bias: bool = True,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[WeightOptions],
     ) -> None:
         super().__init__()
         check_at_least_one(dim=dim, n_heads=n_heads)
@@ -96,24 +94,25 @@ class MultiHeadAttention(nn.Module):
         check_dropout("dropout", dropout)
         if score not in get_args(Score):
             raise WordwaveError(f"score must be 'magnitude' or 'real', got {score!r}")
-        if position is not None and position not in POSITIONS:
-            raise unknown("position", position, POSITIONS)
-        if position is not None and field != "real":
-            raise WordwaveError(f"position={position!r} goes with field='real', got {field!r}")
         self.dim, self.n_heads, self.score, self.dropout = dim, n_heads, score, dropout
-        self.field: Field = field
-        self.n_parts = n_parts(field)
+        self.field: Field = options.get("field", "complex")
+        self.n_parts = n_parts(self.field)
         self.scale = 1 / math.sqrt(dim // n_heads)
         self.fused = score == "real"
         """Whether scores are plain dot products, which torch's fused attention computes."""
         self.position = None
         if position is not None:
+            if position not in POSITIONS:
+                raise unknown("position", position, POSITIONS)
+            if self.field != "real":
+                raise WordwaveError(
+                    f"position={position!r} goes with field='real', got {self.field!r}"
+                )
+            device = options.get("device")
             self.position = POSITIONS[position](n_heads, dim // n_heads, device=device)
-
-        def linear() -> Linear:
-            return Linear(dim, dim, field=field, share=share, bias=bias, device=device, dtype=dtype)
-
-        self.to_query, self.to_key, self.to_value, self.to_out = (linear() for _ in range(4))
+        self.to_query, self.to_key, self.to_value, self.to_out = (
+            Linear(dim, dim, bias=bias, **options) for _ in range(4)
+        )
 
     def forward(
         self,
@@ -147,8 +146,8 @@ class MultiHeadAttention(nn.Module):
         Shape: source (B, M, parts·D), positions (M,) or (B, M); if None, they continue the past's
         """
         check_input("source", source, self.dim, self.field, batched=True)
-        keys = self._split_heads(self.to_key(source))
-        values = self._split_heads(self.to_value(source))
+        keys = cx.split_heads(self.to_key(source), self.n_heads, self.n_parts)
+        values = cx.split_heads(self.to_value(source), self.n_heads, self.n_parts)
         if positions is None:
             positions = torch.arange(1, source.shape[1] + 1, device=source.device)
             if past is not None and past.n_keys:
@@ -177,6 +176,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         window: int | None = None,
         positions: Tensor | None = None,
+        need_weights: bool = False,
     ) -> Tensor:
         """Attend from x to cached keys and values.
 
@@ -185,27 +185,8 @@ class MultiHeadAttention(nn.Module):
             mask, causal: as in `forward`.
             window: with causal, a query sees itself and at most so many keys before it.
             positions: (L,) or (B, L); if None, those of the last L keys, or 1 … L if M < L.
-            returns: (B, L, parts·D)
+            returns: (B, L, parts·D); the softmax weights of the keys (B, H, L, M) if need_weights.
         """
-        heads = self._attend(x, cache, mask, causal, window, positions)
-        return self.to_out(self._merge_heads(heads))
-
-    def attention_weights(self, x: Tensor, cache: KVCache, *, mask: Tensor | None = None) -> Tensor:
-        """The softmax weights of the keys. Shape: x (B, L, parts·D), M keys -> (B, H, L, M)"""
-        one_hot = torch.eye(cache.n_keys, dtype=cache.values.dtype, device=cache.values.device)
-        apart = cache._replace(values=one_hot.expand(*cache.keys.shape[:2], -1, -1))
-        return self._attend(x, apart, mask, False, None, None)
-
-    def _attend(
-        self,
-        x: Tensor,
-        cache: KVCache,
-        mask: Tensor | None,
-        causal: bool,
-        window: int | None,
-        positions: Tensor | None,
-    ) -> Tensor:
-        """Weighted means of the values. Shape: (B, L, parts·D) -> (B, H, L, parts·d)"""
         check_input("x", x, self.dim, self.field, batched=True)
         (n, length, _), n_keys = x.shape, cache.n_keys
         if n != cache.keys.shape[0]:
@@ -218,30 +199,32 @@ class MultiHeadAttention(nn.Module):
             positions = cache.positions[..., n_keys - length :]
         else:
             positions = torch.arange(1, length + 1, device=x.device)
-        queries, bias = self._split_heads(self.to_query(x)), None
+        queries, bias = cx.split_heads(self.to_query(x), self.n_heads, self.n_parts), None
         if self.position is not None:
             queries = self.position.encode_queries(queries, positions)
             bias = self.position.bias(positions, cache.positions)
-        visible = _causal(length, n_keys, window, x.device) if causal else None
-        if mask is not None:
-            words = _padding(mask, n, n_keys)
-            visible = words if visible is None else words & visible
+        if need_weights:  # the means of one-hot values
+            one_hot = torch.eye(n_keys, dtype=cache.values.dtype, device=x.device)
+            cache = cache._replace(values=one_hot.expand(n, self.n_heads, -1, -1))
+        visible = _visible(x, n_keys, mask, causal, window)
         empty = None
         if visible is not None and (mask is not None or n_keys < length):
             empty = ~visible.any(-1, keepdim=True)  # queries that see no key at all
         dropout = self.dropout if self.training else 0.0
         if self.fused:
             heads = _fused_attention(queries, cache, visible, bias, dropout, self.scale)
-            return heads if empty is None else heads.masked_fill(empty, 0)
-        scores = self._scores(queries, cache)
-        if bias is not None:
-            scores = scores + bias
-        if visible is not None:
-            scores = _masked(scores, visible, additive=empty is None)
-        weights = torch.softmax(scores, dim=-1)
-        if empty is not None:
-            weights = weights.masked_fill(empty, 0)
-        return F.dropout(weights, dropout).to(cache.values.dtype) @ cache.values
+            heads = heads if empty is None else heads.masked_fill(empty, 0)
+        else:
+            scores = self._scores(queries, cache)
+            if bias is not None:
+                scores = scores + bias
+            if visible is not None:
+                scores = _masked(scores, visible, additive=empty is None)
+            weights = torch.softmax(scores, dim=-1)
+            if empty is not None:
+                weights = weights.masked_fill(empty, 0)
+            heads = F.dropout(weights, dropout).to(cache.values.dtype) @ cache.values
+        return heads if need_weights else self.to_out(cx.merge_heads(heads, self.n_parts))
 
     def _scores(self, queries: Tensor, cache: KVCache) -> Tensor:
         """|q·k†| / sqrt(d). Shape: (B, H, L, parts·d) -> (B, H, L, M)"""
@@ -250,18 +233,96 @@ class MultiHeadAttention(nn.Module):
             return real.abs() * self.scale
         return modulus(real, queries @ cx.rotate(cache.keys).mT) * self.scale
 
-    def _split_heads(self, x: Tensor) -> Tensor:
-        if self.field == "complex":
-            return cx.split_heads(x, self.n_heads)
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-
-    def _merge_heads(self, heads: Tensor) -> Tensor:
-        if self.field == "complex":
-            return cx.merge_heads(heads)
-        return heads.transpose(1, 2).flatten(-2)
-
     def extra_repr(self) -> str:
         return f"{self.dim}, n_heads={self.n_heads}, field={self.field!r}, score={self.score!r}"
+
+
+class RelativeAttention(MultiHeadAttention):
+    """Causal attention of Transformer-XL (Dai et al., 2019, Sec. 3.3), by distances.
+
+        A_ij = q_i·k_j + q_i·(W R_{i−j}) + u·k_j + v·(W R_{i−j})
+                 (a)          (b)            (c)         (d)
+
+    k_j is the key of token j, W R_{i−j} the projected encoding of its distance; the learned u and v
+    replace the query in the terms that depend on the key alone. R is the sinusoidal encoding of a
+    distance, in `[real | imag]` layout e^{iω·distance}. Call `attend` with `causal=True`.
+
+    Args:
+        clamp_len: greater distances count as this one; 0 for no limit.
+        dim, n_heads, score, dropout, field, share, device, dtype: as in `MultiHeadAttention`; the
+            score of a real field is always q·k.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_heads: int,
+        *,
+        score: Score = "real",
+        clamp_len: int = 0,
+        dropout: float = 0.0,
+        **options: Unpack[WeightOptions],
+    ) -> None:
+        if options.get("field") == "real":
+            score = "real"
+        super().__init__(dim, n_heads, score=score, dropout=dropout, bias=False, **options)
+        self.fused, self.clamp_len = False, clamp_len
+        self.to_distance = Linear(dim, dim, bias=False, **options)
+        zeros = self.to_distance.weight.a.new_zeros(n_heads, 1, self.n_parts * dim // n_heads)
+        self.u, self.v = nn.Parameter(zeros), nn.Parameter(zeros.clone())
+
+    def project_kv(
+        self, source: Tensor, past: KVCache | None = None, positions: Tensor | None = None
+    ) -> KVCache:
+        """As in `MultiHeadAttention`; the cache also holds the projected distances."""
+        cache = super().project_kv(source, past, positions)
+        if cache.distances is not None and cache.distances.shape[1] >= cache.n_keys:
+            return cache
+        # Twice as many as needed for a growing cache, so that they are seldom projected again.
+        n = cache.n_keys if past is None else 2 * cache.n_keys
+        return cache._replace(distances=self._project_distances(n))
+
+    def _project_distances(self, n: int) -> Tensor:
+        """W·R of the distances n − 1, …, 1, 0. Shape: (H, n, parts·d)"""
+        weight = self.to_distance.weight.a
+        distance = torch.arange(n - 1, -1, -1, device=weight.device)
+        if self.clamp_len:
+            distance = distance.clamp(max=self.clamp_len)
+        frequencies = sinusoidal(self.n_parts * self.dim // 2, device=weight.device)
+        encoded = cx.phasor(angle(frequencies, distance.unsqueeze(-1))).to(weight.dtype)
+        return cx.split_heads(self.to_distance(encoded)[None], self.n_heads, self.n_parts)[0]
+
+    def _scores(self, queries: Tensor, cache: KVCache) -> Tensor:
+        """(a) + (b) + (c) + (d), the real part or the magnitude, / sqrt(d)."""
+        assert cache.distances is not None
+        keys, distances = cache.keys, cache.distances[:, -cache.n_keys :]
+        if queries.shape[2] != 1:
+            distances = F.pad(distances, (0, 0, 1, 0))  # see _align
+        # There are fewer queries to scale than scores.
+        by_content, by_distance = (self.scale * (queries + bias) for bias in (self.u, self.v))
+
+        def product(keys: Tensor, distances: Tensor) -> Tensor:
+            return (by_content @ keys.mT).add_(_align(by_distance @ distances.mT))
+
+        real = product(keys, distances)
+        if self.score == "real":
+            return real
+        return modulus(real, product(cx.rotate(keys), cx.rotate(distances)))
+
+
+def _align(by_distance: Tensor) -> Tensor:
+    """From a column of zeros and one for each distance K − 1, …, 0 to a column for each key.
+
+    The score of query i and key j is in column j + L − 1 − i: every row is shifted one less to the
+    left. With one more column, reshaped to rows of another length, the numbers fall into place;
+    those of keys after the query are masked later.
+
+    Shape: (B, H, L, 1 + K) -> (B, H, L, K); (B, H, 1, K) stays as it is
+    """
+    length, n_columns = by_distance.shape[-2:]
+    if length == 1:
+        return by_distance
+    return by_distance.flatten(-2)[..., length:].unflatten(-1, (length, n_columns - 1))
 
 
 def modulus(real: Tensor, imag: Tensor) -> Tensor:
@@ -296,26 +357,28 @@ def _fused_attention(
     return heads.to(dtype)
 
 
-def _causal(length: int, n_keys: int, window: int | None, device: torch.device) -> Tensor | None:
-    """True where a key is not after the query, nor further back than the window.
+def _visible(
+    x: Tensor, n_keys: int, mask: Tensor | None, causal: bool, window: int | None
+) -> Tensor | None:
+    """True where a key is a word, not after the query, nor further back than the window.
 
-    Shape: (L, M), or None where each query sees all keys
+    Shape: x (B, L, W) -> what broadcasts to (B, H, L, M), or None where each query sees all keys
     """
-    if length == 1 and (window is None or n_keys <= window + 1):
-        return None
-    ones = torch.ones(length, n_keys, dtype=torch.bool, device=device)
-    visible = ones.tril(n_keys - length)
-    return visible if window is None else visible & ones.triu(n_keys - length - window)
-
-
-def _padding(mask: Tensor, n: int, n_keys: int) -> Tensor:
-    """Shape: (B, M) -> (B, 1, 1, M)"""
+    (n, length, _), visible = x.shape, None
+    if causal and (length > 1 or (window is not None and n_keys > window + 1)):
+        ones = torch.ones(length, n_keys, dtype=torch.bool, device=x.device)
+        visible = ones.tril(n_keys - length)
+        if window is not None:
+            visible = visible & ones.triu(n_keys - length - window)
+    if mask is None:
+        return visible
     if mask.dtype != torch.bool or mask.shape != (n, n_keys):
         raise WordwaveError(
             f"mask must be bool of shape {(n, n_keys)}, true where a key is a word, "
             f"got {mask.dtype} of shape {tuple(mask.shape)}"
         )
-    return mask[:, None, None, :]
+    words = mask[:, None, None, :]
+    return words if visible is None else words & visible
 
 
 def _masked(scores: Tensor, visible: Tensor, *, additive: bool) -> Tensor:
@@ -324,13 +387,12 @@ def _masked(scores: Tensor, visible: Tensor, *, additive: bool) -> Tensor:
     To add is faster in training. It lets gradients through to hidden scores too, which are 0 unless
     a query sees no key at all.
     """
+    hidden = ~visible
     if not scores.requires_grad:
-        return scores.masked_fill_(~visible, -math.inf)
-    if additive:
-        return scores + torch.zeros_like(visible, dtype=scores.dtype).masked_fill_(
-            ~visible, -math.inf
-        )
-    return scores.masked_fill(~visible, -math.inf)
+        return scores.masked_fill_(hidden, -math.inf)
+    if not additive:
+        return scores.masked_fill(hidden, -math.inf)
+    return scores + torch.zeros_like(hidden, dtype=scores.dtype).masked_fill_(hidden, -math.inf)
 
 
 def _check_positions(positions: Tensor, x: Tensor) -> None:

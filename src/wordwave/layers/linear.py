@@ -1,26 +1,24 @@
-"""Dense layers (App. B, Eq. 9)."""
+"""Dense layers and convolutions over positions (App. B, Eq. 9)."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
 from wordwave.errors import WordwaveError
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
     Bias,
-    Device,
     Field,
-    Sharing,
     Weight,
+    WeightOptions,
     check_at_least_one,
-    check_dropout,
     check_input,
-    n_parts,
 )
 
 
@@ -29,29 +27,20 @@ class Linear(nn.Module):
 
     Args:
         in_dim, out_dim: widths, in complex numbers if the field is complex.
-        field: `"complex"` or `"real"`.
-        share: how the parts of a complex weight are tied, see `Sharing`.
         bias: whether to add a bias.
+        field: `"complex"`, by default, or `"real"`.
+        share: how the parts of a complex weight are tied, see `Sharing`.
         device, dtype: of the parameters, as in torch.nn.
     """
 
     def __init__(
-        self,
-        in_dim: int,
-        out_dim: int,
-        *,
-        field: Field = "complex",
-        share: Sharing = "none",
-        bias: bool = True,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
+        self, in_dim: int, out_dim: int, *, bias: bool = True, **options: Unpack[WeightOptions]
     ) -> None:
         super().__init__()
         self.in_dim, self.out_dim = in_dim, out_dim
-        self.field: Field = field
-        made: dict[str, Any] = {"field": field, "share": share, "device": device, "dtype": dtype}
-        self.weight = Weight(out_dim, in_dim, **made)
-        self.bias = Bias(out_dim, **made) if bias else None
+        self.weight = Weight(out_dim, in_dim, **options)
+        self.bias = Bias(self.weight) if bias else None
+        self.field: Field = self.weight.field
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·in) -> (..., parts·out)"""
@@ -60,6 +49,62 @@ class Linear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_dim}, {self.out_dim}, field={self.field!r}, share={self.weight.share!r}"
+
+
+class Conv1d(nn.Module):
+    """Convolution along L over a field; without padding the output has L − k + 1 positions.
+
+    It is a sum of k linear layers, one for each word of a window.
+
+    Args:
+        in_dim, out_dim: widths, in complex numbers if the field is complex.
+        kernel_size: width k of a window, in words.
+        padding: zeros added at both ends.
+        bias, field, share, device, dtype: as in `Linear`.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        kernel_size: int,
+        *,
+        padding: int = 0,
+        bias: bool = True,
+        **options: Unpack[WeightOptions],
+    ) -> None:
+        super().__init__()
+        check_at_least_one(kernel_size=kernel_size)
+        if padding < 0:
+            raise WordwaveError(f"padding must be at least 0, got {padding}")
+        self.in_dim, self.out_dim = in_dim, out_dim
+        self.kernel_size, self.padding = kernel_size, padding
+        self.weight = Weight(out_dim, in_dim, kernel_size, **options)
+        self.bias = Bias(self.weight) if bias else None
+        self.field: Field = self.weight.field
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (B, L, parts·in) -> (B, L + 2·padding − k + 1, parts·out)"""
+        check_input("x", x, self.in_dim, self.field, batched=True)
+        n_windows = x.shape[1] + 2 * self.padding - self.kernel_size + 1
+        if n_windows < 1:
+            raise WordwaveError(
+                f"x must be (B, L, width) with L + 2·padding >= kernel_size={self.kernel_size}, "
+                f"got shape {tuple(x.shape)} and padding={self.padding}"
+            )
+        if self.padding:
+            x = F.pad(x, (0, 0, self.padding, self.padding))
+        # One product of every word with every tap, then sums along diagonals: no copies of windows.
+        products = self.weight.times(x, None).unflatten(-1, (-1, self.kernel_size, self.out_dim))
+        taps = [p[:, k : k + n_windows] for k, p in enumerate(products.unbind(-2))]
+        y = functools.reduce(torch.add, taps).flatten(-2)
+        return y if self.bias is None else y + self.bias()
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_dim}, {self.out_dim}, kernel_size={self.kernel_size}, "
+            f"field={self.field!r}, share={self.weight.share!r}"
+        )
 
 
 class FeedForward(nn.Module):
@@ -73,7 +118,7 @@ class FeedForward(nn.Module):
             units with share="none", and half the multiplications.
         activation: an elementwise function, applied to each part by itself.
         dropout: share of hidden units dropped in training.
-        device, dtype: as in `Linear`.
+        field, share, device, dtype: as in `Linear`.
     """
 
     def __init__(
@@ -81,28 +126,25 @@ class FeedForward(nn.Module):
         dim: int,
         hidden_dim: int,
         *,
-        field: Field = "complex",
-        share: Sharing = "none",
         hidden: Field | None = None,
         activation: Callable[[Tensor], Tensor] = F.relu,
         dropout: float = 0.0,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[WeightOptions],
     ) -> None:
         super().__init__()
         check_at_least_one(dim=dim, hidden_dim=hidden_dim)
-        check_dropout("dropout", dropout)
+        field = options.get("field", "complex")
         if hidden not in (None, "real", "complex"):
             raise WordwaveError(f"hidden must be 'real' or 'complex', got {hidden!r}")
-        if hidden == "real" and field == "complex":
-            dim, field, share = n_parts(field) * dim, "real", "none"
-        elif hidden == "complex" and field == "real":
+        if hidden == "complex" and field == "real":
             raise WordwaveError("hidden='complex' goes with field='complex'")
-        made: dict[str, Any] = {"field": field, "share": share, "device": device, "dtype": dtype}
-        self.widen = Linear(dim, hidden_dim, **made)
-        self.narrow = Linear(hidden_dim, dim, **made)
+        if hidden == "real" and field == "complex":
+            dim *= 2
+            options |= {"field": "real", "share": "none"}
+        self.widen = Linear(dim, hidden_dim, **options)
+        self.narrow = Linear(hidden_dim, dim, **options)
         self.activation = activation
-        self.dropout = Dropout(dropout, field=field)
+        self.dropout = Dropout(dropout, field=self.widen.field)
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., parts·D) -> (..., parts·D)"""

@@ -52,7 +52,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         x_grad = torch.empty_like(x) if needs_grad else None
         weight_grad = torch.zeros_like(weight, dtype=wide) if needs_grad else None
         total = x.new_zeros((), dtype=wide)
-        at_once = _rows_at_once(x, weight)
+        at_once = NUMBERS_AT_ONCE // len(weight) if x.device.type == "cpu" else len(x)
+        at_once = max(at_once, 1)
         for start in range(0, len(x), at_once):
             rows, correct = x[start : start + at_once], target[start : start + at_once, None]
             logits = F.linear(rows, weight).to(wide)
@@ -84,9 +85,3 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x_grad, weight_grad = (saved * grad.to(saved.dtype) for saved in ctx.saved_tensors)
         return x_grad, weight_grad, None, None, None
-
-
-def _rows_at_once(x: Tensor, weight: Tensor) -> int:
-    if x.device.type != "cpu":
-        return max(len(x), 1)
-    return max(NUMBERS_AT_ONCE // len(weight), 1)

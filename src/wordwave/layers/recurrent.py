@@ -8,18 +8,17 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
 from wordwave import complex as cx
 from wordwave.errors import WordwaveError
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
     Bias,
-    Device,
     Field,
-    Sharing,
     Weight,
+    WeightOptions,
     check_at_least_one,
-    check_dropout,
     check_input,
     n_parts,
     side_by_side,
@@ -34,11 +33,8 @@ def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
             f"lengths must be {x.shape[0]} integers, one per sentence, "
             f"got shape {tuple(lengths.shape)} of {lengths.dtype}"
         )
-    if not torch.compiler.is_compiling() and lengths.numel():
-        low, high = (int(v) for v in torch.aminmax(lengths))
-        if low < 0 or high > x.shape[1]:
-            bad = low if low < 0 else high
-            raise WordwaveError(f"lengths must be in [0, L={x.shape[1]}], got {bad}")
+    if (bad := cx.outside(lengths, x.shape[1])) is not None:
+        raise WordwaveError(f"lengths must be in [0, L={x.shape[1]}], got {bad}")
     return lengths.to(device=x.device, dtype=torch.long)
 
 
@@ -73,11 +69,15 @@ def reversed_words(x: Tensor, lengths: Tensor | None) -> Tensor:
 class _Direction(nn.Module):
     """The weights of one layer in one direction."""
 
-    def __init__(self, in_dim: int, hidden_dim: int, **made: Any) -> None:
+    def __init__(
+        self, in_dim: int, hidden_dim: int, n_gates: int, **options: Unpack[WeightOptions]
+    ) -> None:
         super().__init__()
-        self.from_input = Weight(hidden_dim, in_dim, **made)
-        self.from_hidden = Weight(hidden_dim, hidden_dim, **made)
-        self.bias = Bias(hidden_dim, **made)
+        self.from_input = Weight(hidden_dim, in_dim, n_stacked=n_gates, **options)
+        self.from_hidden = Weight(hidden_dim, hidden_dim, n_stacked=n_gates, **options)
+        self.bias = Bias(self.from_input)
+        if n_gates == 4:
+            nn.init.ones_(self.bias.c[1])  # the forget gate starts open
 
     def real_weights(self) -> list[Tensor]:
         """As torch's fused kernel takes them: two matrices and a bias for each."""
@@ -97,29 +97,21 @@ class _Recurrent(nn.Module, ABC):
         n_layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
-        field: Field = "complex",
-        share: Sharing = "none",
-        device: Device = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[WeightOptions],
     ) -> None:
         super().__init__()
         check_at_least_one(in_dim=in_dim, hidden_dim=hidden_dim, n_layers=n_layers)
-        check_dropout("dropout", dropout)
         self.in_dim, self.hidden_dim, self.n_layers = in_dim, hidden_dim, n_layers
         self.n_directions = 2 if bidirectional else 1
         self.out_dim = self.n_directions * hidden_dim
-        self.field: Field = field
-        self.width = n_parts(field) * hidden_dim
-        self.dropout = Dropout(dropout, field=field)
-        made = {"field": field, "share": share, "device": device, "dtype": dtype}
+        self.field: Field = options.get("field", "complex")
+        self.width = n_parts(self.field) * hidden_dim
+        self.dropout = Dropout(dropout, field=self.field)
         self.directions = nn.ModuleList(
-            self._direction(in_dim if layer == 0 else self.out_dim, **made)
+            _Direction(in_dim if layer == 0 else self.out_dim, hidden_dim, self.n_gates, **options)
             for layer in range(n_layers)
             for _ in range(self.n_directions)
         )
-
-    def _direction(self, in_dim: int, **made: Any) -> _Direction:
-        return _Direction(in_dim, self.hidden_dim, n_stacked=self.n_gates, **made)
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, state: tuple[Tensor, ...] | None = None
@@ -137,9 +129,13 @@ class _Recurrent(nn.Module, ABC):
             lengths = checked_lengths(lengths, x)
             padding = ~word_mask(lengths, x.shape[1]).unsqueeze(-1)
             x = x.masked_fill(padding, 0)  # it may be NaN
-        if state is None:
-            state = (x.new_zeros(len(self.directions), x.shape[0], self.width),) * self.n_states
-        self._check_state(state, x.shape[0])
+        shape = (len(self.directions), x.shape[0], self.width)
+        state = (x.new_zeros(shape),) * self.n_states if state is None else state
+        got = [tuple(getattr(s, "shape", ())) for s in state]
+        if got != [shape] * self.n_states:
+            raise WordwaveError(
+                f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}"
+            )
         if x.shape[1] == 0:
             return x.new_zeros(x.shape[0], 0, self.n_directions * self.width), state
         ends: list[tuple[Tensor, ...]] = []
@@ -158,19 +154,23 @@ class _Recurrent(nn.Module, ABC):
                 x = self.dropout(x)
         return x, tuple(torch.cat(layers) for layers in zip(*ends, strict=True))
 
-    @abstractmethod
     def _run(
         self, x: Tensor, start: tuple[Tensor, ...], direction: Any, lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """One layer in one direction, by the fused kernel."""
+        """One layer in one direction."""
+        weights = direction.real_weights()
+        if lengths is not None and self.n_states == 2:
+            x, weights[0] = _hold_cell_after(lengths, x, weights[0])
+        x, *states = (t.to(weights[0].dtype) for t in (x, *start))
+        with torch.autocast(x.device.type, enabled=False):
+            out, *end = self._kernel(x, states, weights)
+        if lengths is not None:
+            end[0] = last_word(out, start[0], lengths)
+        return out, tuple(end)
 
-    def _check_state(self, state: tuple[Tensor, ...], n: int) -> None:
-        shape = (len(self.directions), n, self.width)
-        got = [tuple(getattr(s, "shape", ())) for s in state]
-        if got != [shape] * self.n_states:
-            raise WordwaveError(
-                f"state must be {self.n_states} tensor(s) of shape {shape}, got {got}"
-            )
+    @abstractmethod
+    def _kernel(self, x: Tensor, states: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
+        """The outputs and the final states, by torch's fused kernel."""
 
 
 class RNN(_Recurrent):
@@ -185,14 +185,8 @@ class RNN(_Recurrent):
 
     n_gates, n_states = 1, 1
 
-    def _run(
-        self, x: Tensor, start: tuple[Tensor, ...], direction: Any, lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        weights = direction.real_weights()
-        x, h = (t.to(weights[0].dtype) for t in (x, *start))
-        with torch.autocast(x.device.type, enabled=False):
-            out, last = torch.rnn_tanh(x, h, weights, True, 1, 0.0, self.training, False, True)
-        return out, (last if lengths is None else last_word(out, start[0], lengths),)
+    def _kernel(self, x: Tensor, states: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
+        return torch.rnn_tanh(x, states[0], weights, True, 1, 0.0, self.training, False, True)
 
 
 class LSTM(_Recurrent):
@@ -203,24 +197,10 @@ class LSTM(_Recurrent):
 
     n_gates, n_states = 4, 2
 
-    def _direction(self, in_dim: int, **made: Any) -> _Direction:
-        direction = super()._direction(in_dim, **made)
-        nn.init.ones_(direction.bias.c[1])  # the forget gate starts open
-        return direction
-
-    def _run(
-        self, x: Tensor, start: tuple[Tensor, ...], direction: Any, lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        weights = direction.real_weights()
-        if lengths is not None:
-            x, weights[0] = _hold_cell_after(lengths, x, weights[0])
-        x, h, c = (t.to(weights[0].dtype) for t in (x, *start))
-        with torch.autocast(x.device.type, enabled=False):
-            if torch.compiler.is_compiling():
-                out, h, c = _lstm_step_by_step(x, h[0], c[0], weights)
-            else:
-                out, h, c = torch.lstm(x, (h, c), weights, True, 1, 0.0, self.training, False, True)
-        return out, (h if lengths is None else last_word(out, start[0], lengths), c)
+    def _kernel(self, x: Tensor, states: list[Tensor], weights: list[Tensor]) -> tuple[Tensor, ...]:
+        if torch.compiler.is_compiling():
+            return _lstm_step_by_step(x, states[0][0], states[1][0], weights)
+        return torch.lstm(x, states, weights, True, 1, 0.0, self.training, False, True)
 
 
 def _lstm_step_by_step(
@@ -245,7 +225,5 @@ def _hold_cell_after(lengths: Tensor, x: Tensor, from_input: Tensor) -> tuple[Te
     """
     gate = from_input.new_tensor([-1000.0, 1000.0, 0.0, 0.0])  # torch's order: i, f, g, o
     column = gate.repeat_interleave(from_input.shape[0] // 4).unsqueeze(1)
-    ended = ~word_mask(lengths, x.shape[1])
-    x = x.masked_fill(ended.unsqueeze(-1), 0)
-    x = torch.cat([x, ended.unsqueeze(-1).to(x.dtype)], dim=-1)
-    return x, torch.cat([from_input, column], dim=1)
+    ended = ~word_mask(lengths, x.shape[1]).unsqueeze(-1)
+    return torch.cat([x, ended.to(x.dtype)], dim=-1), torch.cat([from_input, column], dim=1)

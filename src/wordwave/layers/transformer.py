@@ -38,11 +38,12 @@ class TransformerLayer(nn.Module):
         for part in (attention, cross_attention or attention):
             if not isinstance(part, MultiHeadAttention):
                 raise TypeError(f"attention must be MultiHeadAttention, got {type(part).__name__}")
-        dim, field = attention.dim, attention.field
         self.attention, self.feed_forward = attention, feed_forward
-        n_norms = 2 if cross_attention is None else 3
-        self.norms = nn.ModuleList(LayerNorm(dim, field=field) for _ in range(n_norms))
-        self.dropout = Dropout(dropout, field=field)
+        self.norms = nn.ModuleList(
+            LayerNorm(attention.dim, field=attention.field)
+            for _ in range(2 if cross_attention is None else 3)
+        )
+        self.dropout = Dropout(dropout, field=attention.field)
         self.cross_attention = cross_attention
         self.norm_first = norm_first
 
@@ -58,6 +59,7 @@ class TransformerLayer(nn.Module):
         window: int | None = None,
         source: KVCache | None = None,
         source_mask: Tensor | None = None,
+        source_weights: list[Tensor] | None = None,
     ) -> tuple[Tensor, KVCache]:
         """The layer's output, and the keys and values of the past and of x.
 
@@ -69,42 +71,21 @@ class TransformerLayer(nn.Module):
             memory: (B, M, parts·D), inputs of this layer before x (Transformer-XL).
             source: keys and values for the cross-attention, see `cross_attend`.
             source_mask: (B, S) bool, true where a source token is a word.
+            source_weights: a list to append the weights of the cross-attention to.
             returns: (B, L, parts·D)
         """
-        x, cache = self._self_attend(x, mask, causal, positions, past, memory, window)
-        if self.cross_attention is not None:
-            if source is None or source_mask is None:
-                raise WordwaveError("a layer with cross-attention needs source and source_mask")
-            y = cross_attend(self.cross_attention, self._pre_norm(1, x), source, source_mask)
-            x = self._add(1, x, y)
-        return self._add(-1, x, self.feed_forward(self._pre_norm(-1, x))), cache
-
-    def cross_attention_weights(self, x: Tensor, source: KVCache, source_mask: Tensor) -> Tensor:
-        """How much each token of x attends to each source token.
-
-        Shape: x (B, L, parts·D), source of S keys, source_mask (B, S) -> (B, H, L, S)
-        """
-        assert self.cross_attention is not None
-        x, _ = self._self_attend(x, causal=True)
-        return self.cross_attention.attention_weights(
-            self._pre_norm(1, x), source, mask=source_mask
-        )
-
-    def _self_attend(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        positions: Tensor | None = None,
-        past: KVCache | None = None,
-        memory: Tensor | None = None,
-        window: int | None = None,
-    ) -> tuple[Tensor, KVCache]:
         y = self._pre_norm(0, x)
         attended = y if memory is None else torch.cat([self._pre_norm(0, memory), y], dim=1)
         cache = self.attention.project_kv(attended, past, positions)
         y = self.attention.attend(y, cache, mask=mask, causal=causal, window=window)
-        return self._add(0, x, y), cache
+        x = self._add(0, x, y)
+        if self.cross_attention is not None:
+            if source is None or source_mask is None:
+                raise WordwaveError("a layer with cross-attention needs source and source_mask")
+            y = self._pre_norm(1, x)
+            y = cross_attend(self.cross_attention, y, source, source_mask, source_weights)
+            x = self._add(1, x, y)
+        return self._add(-1, x, self.feed_forward(self._pre_norm(-1, x))), cache
 
     def _pre_norm(self, i: int, x: Tensor) -> Tensor:
         return self.norms[i](x) if self.norm_first else x
@@ -115,7 +96,13 @@ class TransformerLayer(nn.Module):
         return x if self.norm_first else self.norms[i](x)
 
 
-def cross_attend(attention: MultiHeadAttention, x: Tensor, source: KVCache, mask: Tensor) -> Tensor:
+def cross_attend(
+    attention: MultiHeadAttention,
+    x: Tensor,
+    source: KVCache,
+    mask: Tensor,
+    weights: list[Tensor] | None = None,
+) -> Tensor:
     """Attend to sources, each of which may serve n consecutive rows of x, as in a beam search.
 
     All rows with the same source attend to it at once: queries of cross-attention have no order.
@@ -123,4 +110,6 @@ def cross_attend(attention: MultiHeadAttention, x: Tensor, source: KVCache, mask
     Shape: x (n·B, L, W), source (B rows) of S keys, mask (B, S) -> (n·B, L, W)
     """
     grouped = x.reshape(mask.shape[0], -1, x.shape[-1])
+    if weights is not None:
+        weights.append(attention.attend(grouped, source, mask=mask, need_weights=True))
     return attention.attend(grouped, source, mask=mask).view(x.shape)

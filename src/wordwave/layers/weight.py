@@ -4,14 +4,145 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypedDict, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
+from wordwave.complex import Device
 from wordwave.errors import WordwaveError
+
+Field = Literal["real", "complex"]
+Sharing = Literal["none", "real", "tied"]
+"""How the two parts of a complex weight `A + i·B` are tied: `"none"` A and B independent,
+`"real"` B = 0 (one real matrix for both parts), `"tied"` A = B (the paper's sharing)."""
+
+
+class WeightOptions(TypedDict, total=False):
+    """What a layer passes on to its weights; the defaults are those of `Weight`."""
+
+    field: Field
+    share: Sharing
+    device: Device
+    dtype: torch.dtype | None
+
+
+def n_parts(field: Field) -> int:
+    """Real numbers per component: 1 for the real field, 2 for the complex one."""
+    if field not in get_args(Field):
+        raise WordwaveError(f"field must be 'real' or 'complex', got {field!r}")
+    return 2 if field == "complex" else 1
+
+
+def side_by_side(field: Field, vectors: Sequence[Tensor]) -> Tensor:
+    """Concatenate vectors over a field. Shape: (..., W₁), … -> (..., ΣW)"""
+    if len(vectors) == 1:
+        return vectors[0]
+    return cx.concat(vectors) if field == "complex" else torch.cat(list(vectors), dim=-1)
+
+
+def check_at_least_one(**values: int) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise WordwaveError(f"{name} must be at least 1, got {value}")
+
+
+def check_dropout(name: str, p: float) -> None:
+    if not 0 <= p < 1:
+        raise WordwaveError(f"{name} must be in [0, 1), got {p}")
+
+
+def check_input(name: str, x: Tensor, dim: int, field: Field, *, batched: bool = False) -> None:
+    """Refuse a tensor that is not (..., dim) over the field, or (B, L, dim) if `batched`."""
+    cx.check_real(name, x)
+    if batched and x.dim() != 3:
+        raise WordwaveError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
+    expected = n_parts(field) * dim
+    if x.dim() == 0 or x.shape[-1] != expected:
+        layout = f" (2 x {dim}, [real | imag])" if field == "complex" else ""
+        raise WordwaveError(
+            f"{name} must have a last dimension of {expected}{layout}, got shape {tuple(x.shape)}"
+        )
+
+
+class Weight(nn.Module):
+    """A (n_stacked·out, in, *kernel) weight over a field, initialised to preserve variance.
+
+    Each real or imaginary part of the output has the variance of the parts of the input: entries
+    have variance 1/fan_in, halved where every output is a sum of two products.
+    """
+
+    def __init__(
+        self,
+        out_dim: int,
+        in_dim: int,
+        *kernel: int,
+        field: Field = "complex",
+        share: Sharing = "none",
+        n_stacked: int = 1,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_at_least_one(out_dim=out_dim, in_dim=in_dim)
+        is_complex = n_parts(field) == 2
+        if share not in get_args(Sharing):
+            raise WordwaveError(f"share must be 'none', 'real' or 'tied', got {share!r}")
+        if share != "none" and not is_complex:
+            raise WordwaveError(
+                f"share={share!r} ties the parts of a complex weight; field is real"
+            )
+        self.field, self.share, self.n_stacked = field, share, n_stacked
+        terms = 2 if is_complex and share != "real" else 1
+        bound = math.sqrt(3 / (terms * in_dim * math.prod(kernel)))
+
+        def drawn() -> nn.Parameter:
+            shape = (n_stacked * out_dim, in_dim, *kernel)
+            empty = torch.empty(shape, device=device, dtype=cx.parameter_dtype(dtype))
+            return nn.Parameter(empty.uniform_(-bound, bound))
+
+        self.a = drawn()
+        self.b = drawn() if is_complex and share == "none" else None
+
+    def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """W·x + bias; of a kernel, the product with each tap.
+
+        Shape: x (..., parts·in) -> (..., parts·taps·out)
+        """
+        a = _matrix(self.a)
+        if self.field == "real":
+            return F.linear(x, a, bias)
+        if self.b is not None:
+            return complex_linear(x, a, _matrix(self.b), bias)
+        # One real matrix for both parts, at half the cost; with A = B, A·(1 + i)·x.
+        x = x + cx.rotate(x) if self.share == "tied" else x
+        y = F.linear(x.unflatten(-1, (2, -1)), a).flatten(-2)
+        return y if bias is None else y + bias
+
+    def forward(self) -> Tensor:
+        """The equivalent real weight. Shape: (n_stacked·parts·out, parts·in, *kernel)"""
+        if self.field == "real":
+            return self.a
+        if self.share == "real":
+            return cx.block(self.a, torch.zeros_like(self.a), self.n_stacked)
+        return cx.block(self.a, self.a if self.b is None else self.b, self.n_stacked)
+
+
+class Bias(nn.Module):
+    """A bias to go with a weight, initially 0; `"tied"` gives both parts the same one (c = d)."""
+
+    def __init__(self, weight: Weight) -> None:
+        super().__init__()
+        self.n_parts = n_parts(weight.field)
+        own_parts = 1 if weight.share == "tied" else self.n_parts
+        out_dim = weight.a.shape[0] // weight.n_stacked
+        self.c = nn.Parameter(weight.a.new_zeros(weight.n_stacked, own_parts, out_dim))
+
+    def forward(self) -> Tensor:
+        """Shape: (n_stacked·parts·out,)"""
+        return self.c.expand(-1, self.n_parts, -1).flatten()
 
 
 def complex_linear(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
@@ -45,144 +176,6 @@ def _three_are_faster(x: Tensor, a: Tensor) -> bool:
     )
 
 
-Field = Literal["real", "complex"]
-Device: TypeAlias = torch.device | str | int | None
-Sharing = Literal["none", "real", "tied"]
-"""How the two parts of a complex weight `A + i·B` are tied: `"none"` A and B independent,
-`"real"` B = 0 (one real matrix for both parts), `"tied"` A = B (the paper's sharing)."""
-
-
-def check_field(field: str) -> None:
-    if field not in get_args(Field):
-        raise WordwaveError(f"field must be 'real' or 'complex', got {field!r}")
-
-
-def check_at_least_one(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise WordwaveError(f"{name} must be at least 1, got {value}")
-
-
-def check_dropout(name: str, p: float) -> None:
-    if not 0 <= p < 1:
-        raise WordwaveError(f"{name} must be in [0, 1), got {p}")
-
-
-def n_parts(field: Field) -> int:
-    """Real numbers per component: 1 for the real field, 2 for the complex one."""
-    check_field(field)
-    return 2 if field == "complex" else 1
-
-
-def side_by_side(field: Field, vectors: Sequence[Tensor]) -> Tensor:
-    """Concatenate vectors over a field. Shape: (..., W₁), … -> (..., ΣW)"""
-    if len(vectors) == 1:
-        return vectors[0]
-    return cx.concat(vectors) if field == "complex" else torch.cat(list(vectors), dim=-1)
-
-
-def check_input(name: str, x: Tensor, dim: int, field: Field, *, batched: bool = False) -> None:
-    """Refuse a tensor that is not (..., dim) over the field, or (B, L, dim) if `batched`."""
-    cx.check_real(name, x)
-    if batched and x.dim() != 3:
-        raise WordwaveError(f"{name} must be (B, L, width), got shape {tuple(x.shape)}")
-    expected = n_parts(field) * dim
-    if x.dim() == 0 or x.shape[-1] != expected:
-        layout = f" (2 x {dim}, [real | imag])" if field == "complex" else ""
-        raise WordwaveError(
-            f"{name} must have a last dimension of {expected}{layout}, got shape {tuple(x.shape)}"
-        )
-
-
-class Weight(nn.Module):
-    """A (n_stacked·out, in, *kernel) weight over a field, initialised to preserve variance.
-
-    Each real or imaginary part of the output has the variance of the parts of the input: entries
-    have variance 1/fan_in, halved where every output is a sum of two products.
-    """
-
-    def __init__(
-        self,
-        out_dim: int,
-        in_dim: int,
-        *kernel: int,
-        field: Field,
-        share: Sharing = "none",
-        n_stacked: int = 1,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        check_at_least_one(out_dim=out_dim, in_dim=in_dim)
-        check_field(field)
-        if share not in get_args(Sharing):
-            raise WordwaveError(f"share must be 'none', 'real' or 'tied', got {share!r}")
-        if field == "real" and share != "none":
-            raise WordwaveError(
-                f"share={share!r} ties the parts of a complex weight; field is real"
-            )
-        self.field: Field = field
-        self.share, self.n_stacked = share, n_stacked
-        shape = (n_stacked * out_dim, in_dim, *kernel)
-        terms = 2 if field == "complex" and share != "real" else 1
-        bound = math.sqrt(3 / (terms * in_dim * math.prod(kernel)))
-        made: dict[str, Any] = {"device": device, "dtype": cx.parameter_dtype(dtype)}
-        self.a = nn.Parameter(torch.empty(shape, **made).uniform_(-bound, bound))
-        self.b: nn.Parameter | None = None
-        if field == "complex" and share == "none":
-            self.b = nn.Parameter(torch.empty(shape, **made).uniform_(-bound, bound))
-
-    def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """W·x + bias; of a kernel, the product with each tap.
-
-        Shape: x (..., parts·in) -> (..., parts·taps·out)
-        """
-        a = _matrix(self.a)
-        if self.field == "real":
-            return F.linear(x, a, bias)
-        if self.b is not None:
-            return complex_linear(x, a, _matrix(self.b), bias)
-        # One real matrix for both parts, at half the cost; with A = B, A·(1 + i)·x.
-        x = x + cx.rotate(x) if self.share == "tied" else x
-        y = F.linear(x.unflatten(-1, (2, -1)), a).flatten(-2)
-        return y if bias is None else y + bias
-
-    def forward(self) -> Tensor:
-        """The equivalent real weight.
-
-        Shape: (n_stacked·parts·out, parts·in, *kernel)
-        """
-        if self.field == "real":
-            return self.a
-        if self.share == "real":
-            return cx.block(self.a, torch.zeros_like(self.a), self.n_stacked)
-        return cx.block(self.a, self.a if self.b is None else self.b, self.n_stacked)
-
-
 def _matrix(weight: Tensor) -> Tensor:
     """Shape: (out, in, *kernel) -> (taps·out, in)"""
     return weight if weight.dim() == 2 else weight.flatten(2).permute(2, 0, 1).flatten(0, 1)
-
-
-class Bias(nn.Module):
-    """A bias over a field, initially 0; `"tied"` gives both parts the same one (c = d)."""
-
-    def __init__(
-        self,
-        out_dim: int,
-        *,
-        field: Field,
-        share: Sharing = "none",
-        n_stacked: int = 1,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        self.repeats = n_parts(field) if share == "tied" else 1
-        own = n_parts(field) // self.repeats
-        made: dict[str, Any] = {"device": device, "dtype": cx.parameter_dtype(dtype)}
-        self.c = nn.Parameter(torch.zeros(n_stacked, own, out_dim, **made))
-
-    def forward(self) -> Tensor:
-        """Shape: (n_stacked·parts·out,)"""
-        return self.c.expand(-1, self.repeats * self.c.shape[1], -1).flatten()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from wordwave.errors import WordwaveError
 from wordwave.limits import check_limit
-from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, DecoderState, EncoderDecoder
+from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, EncoderDecoder
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 NEVER_GENERATED = [PADDING_ID, UNKNOWN_ID, BOS_ID]
@@ -30,16 +29,9 @@ class Hypothesis:
     EOS_ID (Wu et al., 2016)."""
 
 
-@dataclass
-class _Sentence:
-    row: int
-    max_length: int
-    finished: list[Hypothesis] = field(default_factory=list)
-
-
 @torch.no_grad()
 def beam_search(
-    model: EncoderDecoder | Recomputed,
+    model: EncoderDecoder,
     source: Tensor,
     *,
     max_lengths: list[int],
@@ -65,49 +57,60 @@ def beam_search(
             f"max_lengths must have a number for each of {source.shape[0]} sources, "
             f"got {len(max_lengths)}"
         )
-    sentences = [_Sentence(row, max_length) for row, max_length in enumerate(max_lengths)]
-    active = list(sentences)
-    if not active:
+    if not max_lengths:
         return []
-    state: Any = model.encode(source)
-    rows = torch.arange(len(active), device=source.device).repeat_interleave(beam)
-    state = state.select(rows)
+    finished: list[list[Hypothesis]] = [[] for _ in max_lengths]
+
+    def score(log_probability: float, n_tokens: int) -> float:
+        return float(log_probability / ((5 + n_tokens) / 6) ** length_penalty)
+
+    def is_done(sentence: int, highest: float) -> bool:
+        """Whether its search is over: log-probabilities only fall, and norms only grow."""
+        ranked = sorted((h.score for h in finished[sentence]), reverse=True)
+        bound = score(highest, max_lengths[sentence] + 1)
+        enough = len(ranked) >= n_best and ranked[n_best - 1] >= bound
+        return len(ranked) >= beam or highest == -torch.inf or enough
+
+    active = torch.arange(len(max_lengths), device=source.device)
+    longest = torch.tensor(max_lengths, device=source.device)
+    state = model.encode(source).select(active.repeat_interleave(beam))
     ids = torch.full((len(active) * beam,), BOS_ID, device=source.device)
-    prefixes = torch.zeros(len(ids), 0, dtype=torch.long, device=source.device)
+    prefixes = ids.new_zeros(len(ids), 0)
     totals = torch.full((len(active), beam), -torch.inf, device=source.device)
     totals[:, 0] = 0.0  # all beams start with the same prefix: only one of them counts
-    n = 0
-    while active:
+    for n in range(1, max(max_lengths) + 2):
         logits, state = model.step(state, ids)
-        n += 1
-        scores = _allowed(_log_softmax(logits), active, n, beam)
+        scores = _allowed_scores(logits.unflatten(0, (-1, beam)), n > longest[active])
         size = scores.shape[-1]
-        totals = totals.unsqueeze(-1).to(scores.dtype) + scores.view(len(active), beam, size)
-        best, where = totals.flatten(1).topk(min(2 * beam, beam * size))
+        candidates = (totals.unsqueeze(-1).to(scores.dtype) + scores).flatten(1)
+        best, where = candidates.topk(min(2 * beam, beam * size))
         if best.isnan().any():  # no sentence would ever end
             raise WordwaveError(
                 "the model must give each word a probability, got NaN: train it anew"
             )
-        beams, tokens = where // size, where % size
+        first = torch.arange(len(active), device=source.device).unsqueeze(1) * beam
+        rows, tokens = first + where // size, where % size
         ends = tokens == EOS_ID
-        _finish(active, prefixes, best[:, :beam], beams, ends[:, :beam], n, length_penalty)
+        for i, k in (ends & best.isfinite())[:, :beam].nonzero().tolist():
+            total = float(best[i, k])
+            words = prefixes[rows[i, k]].tolist()
+            finished[int(active[i])].append(Hypothesis(words, total, score(total, n)))
         # The first `beam` that have not ended, in the order of their scores.
         kept = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
         totals = best.gather(1, kept).masked_fill(ends.gather(1, kept), -torch.inf)
-        first = torch.arange(len(active), device=source.device).unsqueeze(1) * beam
-        rows, ids = beams.gather(1, kept) + first, tokens.gather(1, kept)
-        done = _done(active, totals, beam, n_best, length_penalty)
+        rows, ids = rows.gather(1, kept), tokens.gather(1, kept)
+        highest = zip(active.tolist(), totals.amax(1).tolist(), strict=True)
+        remaining = torch.tensor([not is_done(*each) for each in highest], device=source.device)
+        if not remaining.any():
+            break
         sources = None
-        if any(done):
-            remaining = [i for i, is_done in enumerate(done) if not is_done]
-            rows, ids, totals = rows[remaining], ids[remaining], totals[remaining]
-            active = [active[i] for i in remaining]
-            sources = torch.tensor(remaining, dtype=torch.long, device=source.device)
+        if not remaining.all():
+            rows, ids, totals, active = (t[remaining] for t in (rows, ids, totals, active))
+            sources = remaining.nonzero().squeeze(1)
         rows, ids = rows.flatten(), ids.flatten()
         prefixes = torch.cat([prefixes[rows], ids.unsqueeze(1)], dim=1)
-        if active:
-            state = state.select(rows, sources)
-    return [sorted(s.finished, key=lambda h: -h.score)[:n_best] for s in sentences]
+        state = state.select(rows, sources)
+    return [sorted(found, key=lambda h: -h.score)[:n_best] for found in finished]
 
 
 def check_search(*, beam: int, n_best: int, length_penalty: float) -> None:
@@ -119,75 +122,15 @@ def check_search(*, beam: int, n_best: int, length_penalty: float) -> None:
         raise WordwaveError(f"length_penalty must be in [0, {MAX_PENALTY}], got {length_penalty}")
 
 
-def _norm(n_tokens: int, length_penalty: float) -> float:
-    return float(((5 + n_tokens) / 6) ** length_penalty)
+def _allowed_scores(logits: Tensor, full: Tensor) -> Tensor:
+    """Log-probabilities of tokens: of no special one but EOS_ID, and of it alone for a sentence of
+    maximum length.
 
-
-def _log_softmax(logits: Tensor) -> Tensor:
-    """In float32 at least."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-
-
-def _allowed(scores: Tensor, active: list[_Sentence], n: int, beam: int) -> Tensor:
-    """No special token but EOS_ID, and only EOS_ID for a sentence of maximum length."""
-    scores[:, NEVER_GENERATED] = -torch.inf
-    full = torch.tensor([n > s.max_length for s in active], device=scores.device)
+    Shape: logits (B, beam, V), full (B,) -> (B, beam, V), in float32 at least
+    """
+    scores = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    scores[..., NEVER_GENERATED] = -torch.inf
     if full.any():
-        others = torch.ones(scores.shape[-1], dtype=torch.bool, device=scores.device)
-        others[EOS_ID] = False
-        scores = scores.masked_fill(full.repeat_interleave(beam).unsqueeze(1) & others, -torch.inf)
+        others = torch.arange(scores.shape[-1], device=scores.device) != EOS_ID
+        scores = scores.masked_fill(full.view(-1, 1, 1) & others, -torch.inf)
     return scores
-
-
-def _finish(
-    active: list[_Sentence],
-    prefixes: Tensor,
-    best: Tensor,
-    beams: Tensor,
-    ends: Tensor,
-    n: int,
-    length_penalty: float,
-) -> None:
-    beam = best.shape[1]
-    for i, k in (ends & best.isfinite()).nonzero().tolist():
-        total = float(best[i, k])
-        ids = prefixes[i * beam + int(beams[i, k])].tolist()
-        active[i].finished.append(Hypothesis(ids, total, total / _norm(n, length_penalty)))
-
-
-def _done(
-    active: list[_Sentence], totals: Tensor, beam: int, n_best: int, length_penalty: float
-) -> list[bool]:
-    """Whether the search of a sentence is over: log-probabilities only fall, norms only grow."""
-    done = []
-    for sentence, highest in zip(active, totals.amax(1).tolist(), strict=True):
-        ranked = sorted((h.score for h in sentence.finished), reverse=True)
-        bound = highest / _norm(sentence.max_length + 1, length_penalty)
-        enough = len(ranked) >= n_best and ranked[n_best - 1] >= bound
-        done.append(len(ranked) >= beam or highest == -torch.inf or enough)
-    return done
-
-
-class Recomputed:
-    """A decoder without a cache, which computes the whole target in each step: the definition that
-    the cached one is tested against, and its baseline in benchmarks."""
-
-    def __init__(self, model: EncoderDecoder) -> None:
-        self.model = model
-
-    def encode(self, source: Tensor) -> _Prefix:
-        return _Prefix(self.model.encode(source), source.new_zeros(source.shape[0], 0))
-
-    def step(self, state: _Prefix, ids: Tensor) -> tuple[Tensor, _Prefix]:
-        target = torch.cat([state.target, ids.unsqueeze(1)], dim=1)
-        hidden, _ = self.model.decode(target, state.encoded)
-        return self.model.logits(hidden[:, -1]), _Prefix(state.encoded, target)
-
-
-@dataclass(frozen=True)
-class _Prefix:
-    encoded: DecoderState
-    target: Tensor
-
-    def select(self, rows: Tensor, sources: Tensor | None = None) -> _Prefix:
-        return _Prefix(self.encoded.select(rows, sources), self.target[rows])

@@ -64,39 +64,34 @@ class CachedBag:
         plain = weight.device.type == "cpu" and weight.dtype == torch.float32
         if len(weight) > MAX_UNITS or model.embedding.vocab_size > MAX_WORDS:
             return False
-        return plain and model.config.encoder == "fasttext" and not model.readout.by_magnitude
+        return plain and model.config.encoder == "fasttext" and not model.by_magnitude
 
     def accepts(self, sentences: Sentences) -> bool:
         """Whether these sentences are short and few enough."""
         return int(sentences.lengths.max()) <= MAX_POSITIONS and len(sentences.ids) < MAX_ROWS
 
-    @torch.no_grad()
     def logits(self, sentences: Sentences) -> Tensor:
         """Shape: N sentences that it `accepts` -> (N, n_classes)"""
-        with self.lock:
-            return self._logits(sentences)
-
-    def _logits(self, sentences: Sentences) -> Tensor:
-        if self._fingerprint() != self.fingerprint:  # trained since
-            self._clear()
-        owner = torch.arange(len(sentences)).repeat_interleave(sentences.lengths)
-        positions = torch.arange(len(owner)) - sentences.starts[owner]
-        pairs = positions * self.n_words + sentences.ids
-        if self.n_rows + int((self.slots[pairs] < 0).sum()) > MAX_ROWS:
-            self._clear()
-        tokens = (self.slots[pairs] < 0).nonzero().squeeze(1)
-        new, which, counts = pairs[tokens].unique(return_inverse=True, return_counts=True)
-        repeated = (counts > 1) | (self.slots[new] == SEEN_ONCE)
-        self._cache(new[repeated])
-        self.slots[new[~repeated]] = SEEN_ONCE
-        sums = F.embedding_bag(
-            self.slots[pairs].clamp(min=0), self.rows, sentences.starts, mode="sum"
-        )
-        token_of = tokens.new_empty(len(new)).scatter_(0, which, tokens)
-        sums += self._uncached(new[~repeated], owner[token_of[~repeated]], len(sentences))
-        if self.model.config.pooling == "mean":
-            sums /= sentences.lengths.unsqueeze(1)
-        with eval_mode(self.model):
+        with self.lock, eval_mode(self.model):
+            if self._fingerprint() != self.fingerprint:  # trained since
+                self._clear()
+            owner = torch.arange(len(sentences)).repeat_interleave(sentences.lengths)
+            positions = torch.arange(len(owner)) - sentences.starts[owner]
+            pairs = positions * self.n_words + sentences.ids
+            if self.n_rows + int((self.slots[pairs] < 0).sum()) > MAX_ROWS:
+                self._clear()
+            tokens = (self.slots[pairs] < 0).nonzero().squeeze(1)
+            new, which, counts = pairs[tokens].unique(return_inverse=True, return_counts=True)
+            repeated = (counts > 1) | (self.slots[new] == SEEN_ONCE)
+            self._cache(new[repeated])
+            self.slots[new[~repeated]] = SEEN_ONCE
+            sums = F.embedding_bag(
+                self.slots[pairs].clamp(min=0), self.rows, sentences.starts, mode="sum"
+            )
+            token_of = tokens.new_empty(len(new)).scatter_(0, which, tokens)
+            sums += self._uncached(new[~repeated], owner[token_of[~repeated]], len(sentences))
+            if self.model.config.pooling == "mean":
+                sums /= sentences.lengths.unsqueeze(1)
             return self.rest(sums + self.first.bias)
 
     def _uncached(self, pairs: Tensor, owner: Tensor, n: int) -> Tensor:
@@ -132,10 +127,6 @@ class CachedBag:
         Fused optimizers and `.data` change weights without a new version: a sample detects them.
         """
         used = (*self.model.embedding.parameters(), self.first.weight)
-        return [(p.data_ptr(), p._version, _sample(p.detach())) for p in used]
-
-
-def _sample(weight: Tensor) -> float:
-    """A sum over some of the numbers of a table."""
-    numbers = weight.flatten()
-    return float(numbers[:: max(len(numbers) // SAMPLE, 1)].sum())
+        numbers = [p.detach().flatten() for p in used]
+        samples = [float(n[:: max(len(n) // SAMPLE, 1)].sum()) for n in numbers]
+        return [(p.data_ptr(), p._version, s) for p, s in zip(used, samples, strict=True)]

@@ -12,6 +12,17 @@ from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, ch
 
 EncoderKind = Literal["fasttext", "cnn", "lstm", "transformer"]
 ENCODERS: tuple[EncoderKind, ...] = get_args(EncoderKind)
+LIMITS = {
+    **dict.fromkeys(("dim", "n_filters", "state_dim", "n_heads", "feed_forward_dim"), WIDTH),
+    **dict.fromkeys(("n_layers", "encoder_layers", "decoder_layers"), DEPTH),
+    **dict.fromkeys(("memory_length", "eval_memory_length"), LOOK_BACK),
+    "hidden_dim": (0, WIDTH[1]),
+    "widths": (1, 1_000),
+    "segment_length": (1, LOOK_BACK[1]),
+    "max_wave_position": (1, 10**9),
+    "clamp_len": (0, 10**9),
+}
+"""Of settings below, whichever a model has."""
 
 
 def goes_with(embedding: str, encoder: str) -> bool:
@@ -67,21 +78,8 @@ class ModelConfig:
         if not 1 <= len(self.widths) <= 100:
             shown = "()" if not self.widths else f"{len(self.widths)} of them"
             raise WordwaveError(f"widths must be one or more numbers, at most 100, got {shown}")
-        check_limits(
-            self,
-            {
-                "dim": WIDTH,
-                "hidden_dim": (0, WIDTH[1]),
-                "n_filters": WIDTH,
-                "widths": (1, 1_000),
-                "state_dim": WIDTH,
-                "n_layers": DEPTH,
-                "n_heads": WIDTH,
-                "feed_forward_dim": WIDTH,
-                "max_length": LENGTH,
-            },
-        )
-        check_fractions(self, "dropout")
+        _check_ranges(self)
+        check_limits(self, {"max_length": LENGTH})
 
 
 @dataclass(frozen=True)
@@ -135,21 +133,7 @@ class TransformerXLConfig:
     """relative: larger distances are clamped to this one; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        check_limits(
-            self,
-            {
-                "dim": WIDTH,
-                "n_layers": DEPTH,
-                "n_heads": WIDTH,
-                "feed_forward_dim": WIDTH,
-                "segment_length": (1, LOOK_BACK[1]),
-                "memory_length": LOOK_BACK,
-                "eval_memory_length": LOOK_BACK,
-                "max_wave_position": (1, 10**9),
-                "clamp_len": (0, 10**9),
-            },
-        )
-        check_fractions(self, "dropout", "attention_dropout")
+        _check_ranges(self)
         _check_heads(self.dim, self.n_heads)
         kind, is_real = self.embedding.kind, self.embedding.field == "real"
         if kind == "pe" or self.embedding.in_attention:
@@ -219,20 +203,9 @@ class TranslationModelConfig:
     are truncated before they are translated."""
 
     def __post_init__(self) -> None:
-        check_limits(
-            self,
-            {
-                "dim": WIDTH,
-                "encoder_layers": DEPTH,
-                "decoder_layers": DEPTH,
-                "n_heads": WIDTH,
-                "feed_forward_dim": WIDTH,
-                "state_dim": WIDTH,
-                "max_length": (1, 100_000),
-            },
-        )
+        _check_ranges(self)
+        check_limits(self, {"max_length": (1, 100_000)})
         _check_heads(self.dim, self.n_heads)
-        check_fractions(self, "dropout")
         _check_amplitudes(self.embedding, "translation")
         if self.architecture == "aed" and self.embedding.in_attention:
             raise WordwaveError(
@@ -244,6 +217,12 @@ class TranslationModelConfig:
     def field(self) -> Literal["real", "complex"]:
         """The numbers that all layers work with."""
         return self.embedding.field
+
+
+def _check_ranges(config: object) -> None:
+    check_limits(config, {name: limit for name, limit in LIMITS.items() if hasattr(config, name)})
+    dropouts = ("dropout", "attention_dropout")
+    check_fractions(config, *(name for name in dropouts if hasattr(config, name)))
 
 
 def _check_heads(dim: int, n_heads: int) -> None:

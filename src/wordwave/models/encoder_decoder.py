@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,17 +16,16 @@ from wordwave.embedding import build
 from wordwave.layers import (
     LSTM,
     Dropout,
-    FeedForward,
     KVCache,
     LayerNorm,
     Linear,
     MultiHeadAttention,
-    TransformerLayer,
     side_by_side,
 )
 from wordwave.layers.loss import linear_cross_entropy
 from wordwave.layers.transformer import cross_attend
 from wordwave.models.config import TranslationModelConfig
+from wordwave.models.utils import transformer_layer
 from wordwave.text.vocabulary import PADDING_ID
 
 BOS_ID, EOS_ID = 2, 3
@@ -50,6 +50,8 @@ class DecoderState:
     hidden: tuple[Tensor, ...] = ()
     """h and c of the LSTM."""
     n_tokens: int = 0
+    weights: list[Tensor] | None = None
+    """Where cross-attention appends its weights, (B, H, T, S) for each layer, if a list."""
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> DecoderState:
         """Some rows of the target, in any order, and some of the sources, or all."""
@@ -65,14 +67,10 @@ class DecoderState:
 
 
 class EncoderDecoder(nn.Module, ABC):
-    """Logits of target tokens given source tokens; ids are padded with 0 at the end.
+    """Logits of V target tokens given source tokens; ids are padded with 0 at the end.
 
     Both languages share one embedding, which is tied to the output layer: a logit is the product of
     a hidden state and a token's vector (with a wave, its amplitudes, which hold at any position).
-
-    Args:
-        config: the architecture.
-        vocab_size: number V of ids of both languages together, special tokens included.
     """
 
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
@@ -103,14 +101,19 @@ class EncoderDecoder(nn.Module, ABC):
         labels: Tensor | None = None,
         label_smoothing: float = 0.0,
     ) -> Tensor:
-        """Logits; or, given labels, their summed cross-entropy.
+        """Logits; or, given labels, their summed cross-entropy, padding excluded.
 
         Shape: source (B, S), target (B, T) from BOS_ID on, labels (B, T) -> (B, T, V), or ()
         """
         hidden, _ = self.decode(target, self.encode(source, source_positions), target_positions)
         if labels is None:
             return self.logits(hidden)
-        return self.loss(hidden, labels, label_smoothing)
+        labels = labels.flatten()
+        words = (labels != PADDING_ID).nonzero().squeeze(1)
+        vectors = self._to_vectors(hidden.flatten(0, 1).index_select(0, words))
+        return linear_cross_entropy(
+            vectors, self.embedding.vectors, labels[words], label_smoothing=label_smoothing
+        )
 
     def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
         """Logits of the token after `ids`, which come next in the target. Shape: (B,) -> (B, V)"""
@@ -121,18 +124,31 @@ class EncoderDecoder(nn.Module, ABC):
     def encode(self, source: Tensor, positions: Tensor | None = None) -> DecoderState:
         """The decoder's state before the first target token. Shape: (B, S)"""
 
-    @abstractmethod
     def decode(
         self, target: Tensor, state: DecoderState, positions: Tensor | None = None
     ) -> tuple[Tensor, DecoderState]:
         """Hidden states of the next target tokens. Shape: target (B, T) -> (B, T, parts·D)"""
+        n_tokens = state.n_tokens + target.shape[1]
+        if positions is None:
+            positions = torch.arange(state.n_tokens + 1, n_tokens + 1, device=target.device)
+        hidden, state = self._decode(self.embed(target, positions), state, positions)
+        return hidden, replace(state, n_tokens=n_tokens)
 
     @abstractmethod
+    def _decode(
+        self, x: Tensor, state: DecoderState, positions: Tensor
+    ) -> tuple[Tensor, DecoderState]:
+        """Shape: x (B, T, parts·D), positions (T,) or (B, T) -> (B, T, parts·D)"""
+
+    @torch.no_grad()
     def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
         """How much each target token attends to each source token, the mean over heads.
 
         Shape: source (B, S), target (B, T) -> (B, decoder layers with cross-attention, T, S)
         """
+        weights: list[Tensor] = []
+        self.decode(target, replace(self.encode(source), weights=weights))
+        return torch.stack([layer.mean(1) for layer in weights], dim=1)
 
     def embed(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:
         """Shape: ids (B, L), positions broadcastable to it, or 1 … L -> (B, L, parts·D)"""
@@ -142,18 +158,6 @@ class EncoderDecoder(nn.Module, ABC):
     def logits(self, hidden: Tensor) -> Tensor:
         """Shape: (..., parts·D) -> (..., V)"""
         return F.linear(self._to_vectors(hidden), self.embedding.vectors)
-
-    def loss(self, hidden: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
-        """The summed cross-entropy of the labels, padding excluded.
-
-        Shape: hidden (B, T, parts·D), labels (B, T) -> ()
-        """
-        labels = labels.flatten()
-        words = (labels != PADDING_ID).nonzero().squeeze(1)
-        vectors = self._to_vectors(hidden.flatten(0, 1).index_select(0, words))
-        return linear_cross_entropy(
-            vectors, self.embedding.vectors, labels[words], label_smoothing=label_smoothing
-        )
 
     def _to_vectors(self, hidden: Tensor) -> Tensor:
         """What is multiplied with the token vectors. Shape: (..., parts·D) -> (..., D)"""
@@ -168,10 +172,10 @@ class TransformerEncoderDecoder(EncoderDecoder):
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
         self.encoder = nn.ModuleList(
-            _transformer_layer(config, cross=False) for _ in range(config.encoder_layers)
+            transformer_layer(config) for _ in range(config.encoder_layers)
         )
         self.decoder = nn.ModuleList(
-            _transformer_layer(config, cross=True) for _ in range(config.decoder_layers)
+            transformer_layer(config, cross_attention=True) for _ in range(config.decoder_layers)
         )
         # The output of pre-norm layers is not normalised yet, that of post-norm layers is.
         self.norms = nn.ModuleList(
@@ -188,12 +192,9 @@ class TransformerEncoderDecoder(EncoderDecoder):
         sources = tuple(layer.cross_attention.project_kv(x) for layer in self.decoder)  # type: ignore[union-attr, operator]
         return DecoderState(sources, mask, (None,) * len(sources))
 
-    def decode(
-        self, target: Tensor, state: DecoderState, positions: Tensor | None = None
+    def _decode(
+        self, x: Tensor, state: DecoderState, positions: Tensor
     ) -> tuple[Tensor, DecoderState]:
-        if positions is None:
-            positions = _next_positions(target, state.n_tokens)
-        x = self.embed(target, positions)
         caches = []
         for layer, source, past in zip(self.decoder, state.sources, state.caches, strict=True):
             x, cache = layer(
@@ -203,18 +204,10 @@ class TransformerEncoderDecoder(EncoderDecoder):
                 past=past,
                 source=source,
                 source_mask=state.mask,
+                source_weights=state.weights,
             )
             caches.append(cache)
-        n = state.n_tokens + target.shape[1]
-        return self.norms[1](x), replace(state, caches=tuple(caches), n_tokens=n)
-
-    @torch.no_grad()
-    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
-        state, x, weights = self.encode(source), self.embed(target), []
-        for layer, cache in zip(self.decoder, state.sources, strict=True):
-            weights.append(layer.cross_attention_weights(x, cache, state.mask).mean(1))  # type: ignore[operator]
-            x, _ = layer(x, causal=True, source=cache, source_mask=state.mask)
-        return torch.stack(weights, dim=1)
+        return self.norms[1](x), replace(state, caches=tuple(caches))
 
 
 class LSTMEncoderDecoder(EncoderDecoder):
@@ -227,24 +220,13 @@ class LSTMEncoderDecoder(EncoderDecoder):
     def __init__(self, config: TranslationModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
         dim, encoder_dim = config.dim, config.state_dim or config.dim
-
-        def lstm(hidden_dim: int, n_layers: int, bidirectional: bool) -> LSTM:
-            return LSTM(
-                dim,
-                hidden_dim,
-                n_layers=n_layers,
-                bidirectional=bidirectional,
-                dropout=config.dropout,
-                field=config.field,
-                share=config.share,
-            )
-
-        def linear(in_dim: int) -> Linear:
-            return Linear(in_dim, dim, field=config.field, share=config.share)
-
-        self.encoder = lstm(encoder_dim, config.encoder_layers, True)
-        self.decoder = lstm(dim, config.decoder_layers, False)
-        self.cross_attention = _attention(config)
+        lstm = partial(LSTM, dim, dropout=config.dropout, field=config.field, share=config.share)
+        linear = partial(Linear, out_dim=dim, field=config.field, share=config.share)
+        self.encoder = lstm(encoder_dim, n_layers=config.encoder_layers, bidirectional=True)
+        self.decoder = lstm(dim, n_layers=config.decoder_layers)
+        self.cross_attention = MultiHeadAttention(
+            dim, config.n_heads, field=config.field, share=config.share, score=config.score
+        )
         self.narrow = linear(2 * encoder_dim)
         self.bridges = nn.ModuleList(linear(2 * encoder_dim) for _ in range(config.decoder_layers))
         self.combine = linear(2 * dim)
@@ -257,23 +239,13 @@ class LSTMEncoderDecoder(EncoderDecoder):
         cache = self.cross_attention.project_kv(self.dropout(self.narrow(encoded)))
         return DecoderState((cache,), mask, hidden=(h, torch.zeros_like(h)))
 
-    def decode(
-        self, target: Tensor, state: DecoderState, positions: Tensor | None = None
+    def _decode(
+        self, x: Tensor, state: DecoderState, positions: Tensor
     ) -> tuple[Tensor, DecoderState]:
-        if positions is None:
-            positions = _next_positions(target, state.n_tokens)
-        x, hidden = self.decoder(self.embed(target, positions), None, state.hidden)
-        y = cross_attend(self.cross_attention, x, state.sources[0], state.mask)
+        x, hidden = self.decoder(x, None, state.hidden)
+        y = cross_attend(self.cross_attention, x, state.sources[0], state.mask, state.weights)
         y = torch.tanh(self.combine(side_by_side(self.config.field, [x, y])))
-        n = state.n_tokens + target.shape[1]
-        return self.dropout(y), replace(state, hidden=hidden, n_tokens=n)
-
-    @torch.no_grad()
-    def attention_map(self, source: Tensor, target: Tensor) -> Tensor:
-        state = self.encode(source)
-        x, _ = self.decoder(self.embed(target), None, state.hidden)
-        weights = self.cross_attention.attention_weights(x, state.sources[0], mask=state.mask)
-        return weights.mean(1, keepdim=True)
+        return self.dropout(y), replace(state, hidden=hidden)
 
 
 def translation_model(config: TranslationModelConfig, vocab_size: int) -> EncoderDecoder:
@@ -281,35 +253,3 @@ def translation_model(config: TranslationModelConfig, vocab_size: int) -> Encode
     if config.architecture == "aed":
         return LSTMEncoderDecoder(config, vocab_size)
     return TransformerEncoderDecoder(config, vocab_size)
-
-
-def _attention(config: TranslationModelConfig, position: str | None = None) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.dim,
-        config.n_heads,
-        field=config.field,
-        share=config.share,
-        score=config.score,
-        position=position,
-    )
-
-
-def _transformer_layer(config: TranslationModelConfig, *, cross: bool) -> TransformerLayer:
-    return TransformerLayer(
-        _attention(config, config.embedding.in_attention),
-        FeedForward(
-            config.dim,
-            config.feed_forward_dim,
-            field=config.field,
-            share=config.share,
-            dropout=config.dropout,
-        ),
-        # Without a position encoding: positions in two languages do not correspond.
-        cross_attention=_attention(config) if cross else None,
-        norm_first=config.norm_first,
-        dropout=config.dropout,
-    )
-
-
-def _next_positions(target: Tensor, n_tokens: int) -> Tensor:
-    return torch.arange(n_tokens + 1, n_tokens + target.shape[1] + 1, device=target.device)

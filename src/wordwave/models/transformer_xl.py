@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -10,19 +12,11 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import build
-from wordwave.embedding.inputs import check_ids
+from wordwave.embedding.wave import check_ids
 from wordwave.errors import WordwaveError
-from wordwave.layers import (
-    Dropout,
-    FeedForward,
-    Field,
-    KVCache,
-    LayerNorm,
-    MultiHeadAttention,
-    RelativeAttention,
-    TransformerLayer,
-)
+from wordwave.layers import Dropout, KVCache, LayerNorm, MultiHeadAttention, RelativeAttention
 from wordwave.models.config import TransformerXLConfig
+from wordwave.models.utils import transformer_layer
 
 
 class XLState(NamedTuple):
@@ -35,14 +29,9 @@ class XLState(NamedTuple):
 
 
 class TransformerXL(nn.Module):
-    """Logits of the next character after each character of a text.
+    """Logits of the next of V characters after each character of a text.
 
-    Args:
-        config: the architecture.
-        vocab_size: number V of characters.
-        letters: which characters are part of words, if positions count within words.
-
-    Shape: letters (V,) bool
+    Shape: letters (V,) bool, which characters are part of words, if positions count within words
     """
 
     def __init__(
@@ -57,12 +46,15 @@ class TransformerXL(nn.Module):
         )
         field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)
-        self.layers = nn.ModuleList(_layer(config, field) for _ in range(config.n_layers))
+        hidden = config.hidden_units if field == "complex" else None
+        self.layers = nn.ModuleList(
+            transformer_layer(config, _attention(config), hidden=hidden)
+            for _ in range(config.n_layers)
+        )
         self.norm = LayerNorm(config.dim, field=field) if config.norm_first else nn.Identity()
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
-        self.readout: nn.Module = nn.Identity()
-        if field == "complex" and config.readout == "concat":
-            self.readout = nn.Linear(2 * config.dim, config.dim)
+        is_concat = field == "complex" and not self.by_magnitude
+        self.readout = nn.Linear(2 * config.dim, config.dim) if is_concat else nn.Identity()
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.untied = None if config.tied else nn.Linear(config.dim, vocab_size, bias=False)
 
@@ -139,32 +131,20 @@ class TransformerXL(nn.Module):
         return F.linear(F.dropout(x, self.config.dropout, self.training), weight, self.bias)
 
 
-def _layer(config: TransformerXLConfig, field: Field) -> TransformerLayer:
-    options: dict[str, Any] = {
-        "field": field,
-        "share": config.share,
-        "score": config.score,
-        "dropout": config.attention_dropout,
-    }
-    attention: MultiHeadAttention
+def _attention(config: TransformerXLConfig) -> MultiHeadAttention:
+    attention: Callable[..., MultiHeadAttention]
     if config.position == "relative":
-        options["clamp_len"] = config.clamp_len
-        attention = RelativeAttention(config.dim, config.n_heads, **options)
+        attention = partial(RelativeAttention, clamp_len=config.clamp_len)
     else:
         position = None if config.position == "none" else config.position
-        attention = MultiHeadAttention(
-            config.dim, config.n_heads, position=position, bias=False, **options
-        )
-    feed_forward = FeedForward(
+        attention = partial(MultiHeadAttention, position=position, bias=False)
+    return attention(
         config.dim,
-        config.feed_forward_dim,
-        field=field,
+        config.n_heads,
+        score=config.score,
+        dropout=config.attention_dropout,
+        field=config.embedding.field,
         share=config.share,
-        hidden=config.hidden_units if field == "complex" else None,
-        dropout=config.dropout,
-    )
-    return TransformerLayer(
-        attention, feed_forward, norm_first=config.norm_first, dropout=config.dropout
     )
 
 
@@ -173,13 +153,6 @@ class PositionCounter(nn.Module):
 
     They count within words, within segments or through the whole text. The offset is the number of
     characters before a segment, or of letters right before it if positions count within words.
-
-    Args:
-        config: what positions count within.
-        vocab_size: number V of characters.
-        letters: which characters are part of words, if positions count within words.
-
-    Shape: letters (V,) bool
     """
 
     letters: Tensor | None
@@ -207,21 +180,17 @@ class PositionCounter(nn.Module):
         Shape: ids (B, L), offset (B, 1) or a number for all -> (L,) or (B, L), and as offset
         """
         if self.letters is not None:
-            return self._in_words(ids, offset)
+            check_ids(ids, len(self.letters))
+            letters = self.letters[ids]
+            positions = positions_in_words(letters, offset)
+            after = torch.where(letters[:, -1:], positions[:, -1:], 0) if ids.shape[1] else offset
+            return positions.clamp(max=self.highest), after
         length, after = ids.shape[1], offset + ids.shape[1]
         from_start = isinstance(offset, int) and offset % self.highest == 0
         if self.counts is None or (from_start and length <= self.highest):
             return None, after
         running = torch.arange(length, device=ids.device) + offset
         return running % self.highest + 1, after
-
-    def _in_words(self, ids: Tensor, offset: Tensor | int) -> tuple[Tensor, Tensor | int]:
-        assert self.letters is not None
-        check_ids(ids, len(self.letters))
-        letters = self.letters[ids]
-        positions = positions_in_words(letters, offset)
-        after = torch.where(letters[:, -1:], positions[:, -1:], 0) if ids.shape[1] else offset
-        return positions.clamp(max=self.highest), after
 
 
 def positions_in_words(letters: Tensor, n_before: Tensor | int) -> Tensor:

@@ -1,12 +1,17 @@
-"""What is done with a model of any kind."""
+"""What models of any kind share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
+
+from wordwave.layers import FeedForward, Field, MultiHeadAttention, TransformerLayer
+from wordwave.models.config import ModelConfig, TransformerXLConfig, TranslationModelConfig
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -24,3 +29,25 @@ def eval_mode(model: nn.Module) -> Iterator[torch.device]:
             yield next(model.parameters()).device
     finally:
         model.train(was_training)
+
+
+def transformer_layer(
+    config: ModelConfig | TranslationModelConfig | TransformerXLConfig,
+    attention: MultiHeadAttention | None = None,
+    *,
+    cross_attention: bool = False,
+    hidden: Field | None = None,
+) -> TransformerLayer:
+    """The Transformer layer of a config, by default with self-attention as its embedding needs."""
+    shared: dict[str, Any] = {"field": config.embedding.field, "share": config.share}
+    attend = partial(MultiHeadAttention, config.dim, config.n_heads, score=config.score, **shared)
+    return TransformerLayer(
+        attention or attend(position=config.embedding.in_attention),
+        FeedForward(
+            config.dim, config.feed_forward_dim, hidden=hidden, dropout=config.dropout, **shared
+        ),
+        # Without a position encoding: positions in two languages do not correspond.
+        cross_attention=attend() if cross_attention else None,
+        norm_first=isinstance(config, ModelConfig) or config.norm_first,
+        dropout=config.dropout,
+    )

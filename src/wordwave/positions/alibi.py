@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from wordwave.complex import Device
 from wordwave.positions.base import PositionEncoding
 
 
@@ -18,14 +19,10 @@ class ALiBi(PositionEncoding):
 
     slopes: Tensor
 
-    def __init__(
-        self, n_heads: int, head_dim: int, *, device: torch.device | str | int | None = None
-    ) -> None:
+    def __init__(self, n_heads: int, head_dim: int, *, device: Device = None) -> None:
         super().__init__(n_heads, head_dim, device=device)
-        slopes = torch.tensor(
-            [2 ** (-8 * (h + 1) / n_heads) for h in range(n_heads)], device=device
-        )
-        self.register_buffer("slopes", slopes, persistent=False)
+        slopes = [2 ** (-8 * (h + 1) / n_heads) for h in range(n_heads)]
+        self.register_buffer("slopes", torch.tensor(slopes, device=device), persistent=False)
 
     def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         back = (query_positions.unsqueeze(-1) - key_positions.unsqueeze(-2)).unsqueeze(-3)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
+
+from wordwave.complex import Device
 
 
 class PositionEncoding(nn.Module):
-    """Changes queries, keys or scores by their positions; each method does nothing by default.
+    """Changes queries, keys or scores of H heads of width d by their positions.
 
-    Args:
-        n_heads: number H of attention heads.
-        head_dim: width d of a head.
-        device: of buffers and parameters.
+    Each method does nothing by default.
     """
 
-    def __init__(
-        self, n_heads: int, head_dim: int, *, device: torch.device | str | int | None = None
-    ) -> None:
+    def __init__(self, n_heads: int, head_dim: int, *, device: Device = None) -> None:
         super().__init__()
         self.n_heads, self.head_dim = n_heads, head_dim
 

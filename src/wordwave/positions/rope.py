@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
+from wordwave.complex import Device
 from wordwave.errors import WordwaveError
 from wordwave.positions.base import PositionEncoding
 
@@ -18,9 +18,7 @@ class RoPE(PositionEncoding):
     positions only through their difference: the offset law of a word-shared wave, inside attention.
     """
 
-    def __init__(
-        self, n_heads: int, head_dim: int, *, device: torch.device | str | int | None = None
-    ) -> None:
+    def __init__(self, n_heads: int, head_dim: int, *, device: Device = None) -> None:
         super().__init__(n_heads, head_dim, device=device)
         if head_dim % 2:
             raise WordwaveError(f"RoPE needs an even width per head, got {head_dim}")

@@ -24,8 +24,7 @@ from wordwave import __version__
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
 from wordwave.layers import LSTM
-from wordwave.models.classifier import Classifier
-from wordwave.models.encoders import Recurrent
+from wordwave.models.classifier import Classifier, Recurrent
 from wordwave.tasks.classifier import TextClassifier, logits_of
 from wordwave.text.batching import Sentences
 from wordwave.text.tokenizers import BPETokenizer
