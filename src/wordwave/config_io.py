@@ -6,9 +6,9 @@ These files may come from a stranger. No value of theirs is shown whole in an er
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -31,14 +31,7 @@ _EXPONENT = re.compile(r"[-+]?\d+\.?\d*[eE][-+]?\d+")
 
 def to_dict(config: Any) -> dict[str, Any]:
     """A config as dictionaries, lists, strings and numbers."""
-    plain: dict[str, Any] = _plain(asdict(config))
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+    return json.loads(json.dumps(asdict(config)))  # JSON has no tuples
 
 
 def from_dict(kind: type[C], given: Any, *, where: str = "config", default: C | None = None) -> C:
@@ -54,18 +47,20 @@ def from_dict(kind: type[C], given: Any, *, where: str = "config", default: C | 
         given = {"kind": given}
     if not isinstance(given, dict):
         raise WordwaveError(f"{where} must hold names and values, got {clipped(given)}")
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
             hint = suggestion(name, known) or f"; known: {', '.join(known)}"
             raise WordwaveError(f"{where} has an unknown key {clipped(name)}{hint}")
-        if is_dataclass(hints[name]):
-            usual = getattr(default, name) if default is not None else _default(kind, name)
-            value = from_dict(hints[name], value, where=f"{where}: {name}", default=usual)
-        values[name] = value = _typed(value, hints[name])
-        conform(value, hints[name], where=f"{where}: {name}")
+        if not is_dataclass(hints[name]):
+            values[name] = conform(value, hints[name], where=f"{where}: {name}")
+            continue
+        make = known[name].default_factory
+        usual = None if make is MISSING else make()
+        usual = usual if default is None else getattr(default, name)
+        values[name] = from_dict(hints[name], value, where=f"{where}: {name}", default=usual)
     try:
         return kind(**values) if default is None else replace(default, **values)  # type: ignore[type-var]
     except (TypeError, ValueError) as problem:  # a field without a default is missing, or refused
@@ -73,15 +68,13 @@ def from_dict(kind: type[C], given: Any, *, where: str = "config", default: C | 
 
 
 def flatten(config: Any) -> dict[str, Any]:
-    """All settings of a config by the names of their flags, as `to_dict` spells their values.
-
-    Names of parts are left out; the `kind` of a part has the name of the part.
-    """
+    """All settings of a config by the names of their flags, as `to_dict` spells their values."""
     return flat(to_dict(config))
 
 
 def flat(plain: dict[str, Any]) -> dict[str, Any]:
-    """The same of settings that a file holds."""
+    """Settings by the names of their flags: without the names of parts, whose `kind` has the name
+    of the part."""
     found: dict[str, Any] = {}
     for name, value in plain.items():
         if isinstance(value, dict):
@@ -102,9 +95,8 @@ def nested(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     left = dict(settings)
     found = _taken(kind, left)
     for name in left:
-        raise WordwaveError(
-            f"{kind.__name__} has no setting {name!r}{suggestion(name, flatten(kind()))}"
-        )
+        hint = suggestion(name, flatten(kind()))
+        raise WordwaveError(f"{kind.__name__} has no setting {name!r}{hint}")
     return found
 
 
@@ -127,81 +119,61 @@ def _has_kind(config: Any) -> bool:
     return any(f.name == "kind" for f in fields(config))
 
 
-def _default(kind: Any, name: str) -> Any:
-    """What a field that holds another config is by default, `None` if it must be given."""
-    make = next(f.default_factory for f in fields(kind) if f.name == name)
-    return None if make is MISSING else make()
-
-
-def conform(value: Any, hint: Any, *, where: str) -> None:
-    """Refuse a value that is not of a type, naming the place.
+def conform(value: Any, hint: Any, *, where: str) -> Any:
+    """The value as one of a type; any other is refused, naming the place.
 
     Keys that a `TypedDict` does not name may hold anything.
     """
-    if is_typeddict(hint):
-        if not isinstance(value, dict):
+    for schema in filter(is_typeddict, (hint, *get_args(hint))):
+        if isinstance(value, dict):
+            found = dict(value)
+            for name, part in get_type_hints(schema).items():
+                if name in value:
+                    found[name] = conform(value[name], part, where=f"{where}: {name}")
+                elif name in schema.__required_keys__:
+                    raise WordwaveError(f"{where} has no {name!r}")
+            return found
+        if schema is hint:
             raise WordwaveError(f"{where} must hold names and values, got {clipped(value)}")
-        for name, part in get_type_hints(hint).items():
-            if name in value:
-                conform(value[name], part, where=f"{where}: {name}")
-            elif name in hint.__required_keys__:
-                raise WordwaveError(f"{where} has no {name!r}")
-    elif not _fits(_typed(value, hint), hint):
-        parts = [part for part in get_args(hint) if is_typeddict(part)]
-        if parts and isinstance(value, dict):
-            conform(value, parts[0], where=where)
-            return
-        raise WordwaveError(f"{where} must be {_spelled(hint)}, got {clipped(value)}")
+    if get_origin(hint) is tuple and isinstance(value, list):
+        value = tuple(value)
+    try:
+        return _converted(value, hint)
+    except TypeError:
+        raise WordwaveError(f"{where} must be {_spelled(hint)}, got {clipped(value)}") from None
 
 
-def _typed(value: Any, hint: Any) -> Any:
-    """A value that was read from YAML, which has no tuples and takes 1e-3 for a string."""
-    if get_origin(hint) in (Union, UnionType):
-        typed = [_typed(value, part) for part in get_args(hint)]
-        fitting = (v for v, part in zip(typed, get_args(hint), strict=True) if _fits(v, part))
-        return next(fitting, value)
-    if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
-        parts = _elements(hint, len(value))
-        return tuple(map(_typed, value, parts)) if len(parts) == len(value) else tuple(value)
-    if get_origin(hint) is list and isinstance(value, list):
-        return [_typed(v, get_args(hint)[0]) for v in value]
-    if hint is float and isinstance(value, str) and _EXPONENT.fullmatch(value):
-        return float(value)
-    return value
+def _converted(value: Any, hint: Any) -> Any:
+    """The value as one of a type: YAML and JSON have no tuples, and YAML takes 1e-3 for a string.
 
-
-def _elements(hint: Any, n: int) -> tuple[Any, ...]:
-    """The type of each of the n elements that a tuple may have."""
-    parts = get_args(hint)
-    return parts[:1] * n if parts[-1] is Ellipsis else parts
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    origin = get_origin(hint)
+    Raises `TypeError` for any other value.
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return from_dict(hint, value)
     if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if origin is Literal:
-        return value in get_args(hint)
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        parts = _elements(hint, len(value))
-        return len(parts) == len(value) and all(map(_fits, value, parts))
-    if origin is list:
-        return isinstance(value, list) and all(_fits(v, get_args(hint)[0]) for v in value)
-    if origin is dict:
-        kinds = get_args(hint)
-        return isinstance(value, dict) and all(
-            _fits(k, kinds[0]) and _fits(v, kinds[1]) for k, v in value.items()
-        )
-    if is_typeddict(hint):
-        return False  # `conform` says which part of it is wrong
-    if hint is float:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return is_number and not math.isnan(value)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, NoneType if hint is None else hint)
+        for part in parts:
+            with suppress(TypeError, WordwaveError):
+                return _converted(value, part)
+    elif origin is Literal:
+        if value in parts:
+            return value
+    elif origin is tuple and isinstance(value, (list, tuple)):
+        parts = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
+        if len(parts) == len(value):
+            return tuple(map(_converted, value, parts))
+    elif origin is list and isinstance(value, list):
+        return [_converted(v, parts[0]) for v in value]
+    elif origin is dict and isinstance(value, dict):
+        return {_converted(k, parts[0]): _converted(v, parts[1]) for k, v in value.items()}
+    elif hint is float and isinstance(value, str) and _EXPONENT.fullmatch(value):
+        return float(value)
+    elif isinstance(value, bool):  # no number
+        if hint is bool:
+            return value
+    elif isinstance(value, (int, float) if hint is float else origin or hint) and value == value:
+        return value  # NaN is no number either
+    raise TypeError
 
 
 def _spelled(hint: Any) -> str:
@@ -212,8 +184,8 @@ def _spelled(hint: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if origin is tuple:
-        first, last = get_args(hint)[0], get_args(hint)[-1]
-        return f"a list of {'' if last is Ellipsis else f'{len(get_args(hint))} '}{_spelled(first)}"
+        n = "" if get_args(hint)[-1] is Ellipsis else f"{len(get_args(hint))} "
+        return f"a list of {n}{_spelled(get_args(hint)[0])}"
     if origin in (list, dict):
         of_what = " to ".join(map(_spelled, get_args(hint)))
         return f"a {'list' if origin is list else 'mapping'} of {of_what}"
@@ -225,8 +197,7 @@ def _spelled(hint: Any) -> str:
 def dump_yaml(plain: dict[str, Any]) -> str:
     import yaml
 
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    return text
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -245,8 +216,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings in a YAML file of this or an earlier version."""
-    settings: dict[str, Any] = upgrade_config(read_yaml(path), f"'{path}'")
-    return settings
+    return upgrade_config(read_yaml(path), f"'{path}'")
 
 
 @cache

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import lzma
 import os
 import re
 import stat
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import IO, Any
 from uuid import uuid4
 
 from wordwave.errors import WordwaveError
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+"""Raised while reading a truncated or invalid compressed file."""
 
 _UMASK = os.umask(0)
 os.umask(_UMASK)  # it can only be read by setting it, for all threads: once is enough
@@ -71,6 +80,19 @@ def read_text(path: Path, *, most: int) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as problem:
         raise WordwaveError(str(problem)) from None
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """A file's bytes, decompressed if its name ends in .gz or .xz."""
+    return _OPENERS.get(path.suffix.lower(), open)(path, "rb")
+
+
+def sha256_of(chunks: Iterable[bytes]) -> str:
+    """The SHA-256 of content that comes in chunks, in hexadecimal."""
+    digest = sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def check_regular(path: Path) -> None:

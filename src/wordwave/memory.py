@@ -39,10 +39,8 @@ def available_memory() -> int | None:
 
 
 def _of_machine() -> int | None:
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
+    with suppress(OSError, ValueError):
+        return 1024 * _field(Path("/proc/meminfo"), "MemAvailable:")
     with suppress(AttributeError, OSError, ValueError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None
@@ -51,18 +49,22 @@ def _of_machine() -> int | None:
 def _of_container() -> int | None:
     for limit, used in _CGROUPS:
         with suppress(OSError, ValueError):  # "max" where there is no limit
-            # Cached files count as used but are evicted on demand.
-            return int(Path(limit).read_text()) - int(Path(used).read_text()) + _cached(used)
+            left = int(Path(limit).read_text()) - int(Path(used).read_text())
+            with suppress(OSError, ValueError):  # cached files are used, but evicted on demand
+                left += _field(
+                    Path(used).with_name("memory.stat"), "inactive_file", "total_inactive_file"
+                )
+            return left
     return None
 
 
-def _cached(used: str) -> int:
-    with suppress(OSError, ValueError):
-        for line in Path(used).with_name("memory.stat").read_text().splitlines():
-            name, _, value = line.partition(" ")
-            if name in ("inactive_file", "total_inactive_file"):
-                return int(value)
-    return 0
+def _field(path: Path, *names: str) -> int:
+    """The number that follows one of the names in a file of the system."""
+    for line in path.read_text().splitlines():
+        name, value, *_ = line.split()
+        if name in names:
+            return int(value)
+    raise ValueError(f"'{path}' has no {names[0]}")
 
 
 def _of_process() -> int | None:
@@ -82,8 +84,6 @@ def _spelled(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
 
 
-BYTES_PER_CONFUSION = 32
-"""Per cell of a confusion matrix: the array, the same as lists, and as JSON."""
 BYTES_PER_LOGIT = 16
 """Per logit of a batch: logits, probabilities and gradients in float32."""
 
@@ -111,5 +111,5 @@ def check_training_fits(
 
 
 def confusion_bytes(n_classes: int) -> int:
-    """Bytes of a confusion matrix."""
-    return BYTES_PER_CONFUSION * n_classes**2
+    """Bytes of a confusion matrix: the array, the same as lists, and as JSON."""
+    return 32 * n_classes**2

@@ -72,12 +72,10 @@ def upgrade_config(plain: Any, where: str = "config") -> Any:
     """The settings of a config file, a recipe or a run; what is none is left as it is."""
     if not isinstance(plain, dict):
         return plain
-    parts = {
-        part: _renamed(settings, SETTINGS[part], f"{where}: {part}")
-        if part in SETTINGS and isinstance(settings, dict)
-        else settings
-        for part, settings in plain.items()
-    }
+    parts = dict(plain)
+    for part, names in SETTINGS.items():
+        if isinstance(parts.get(part), dict):
+            parts[part] = _renamed(parts[part], names, f"{where}: {part}")
     if isinstance(parts.get("model"), dict):
         parts["model"] = _nested(parts["model"], f"{where}: model")
     return parts
@@ -92,13 +90,16 @@ def upgrade_record(record: Plain) -> Plain:
     """A record of results: the settings in `config` (all of a run), `how` (those that were set)
     and `trials` (those that a search tried)."""
     new = dict(record)
-    if isinstance(record.get("config"), dict):
-        new["config"] = _complete(record["config"], upgrade_config(record["config"]))
-    how = record.get("how")
-    if isinstance(how, dict):
-        new["how"] = upgrade_config(how)
-        if isinstance(how.get("cells"), dict):
-            new["how"]["cells"] = {k: upgrade_config(v) for k, v in how["cells"].items()}
+    for name in ("config", "how"):
+        if isinstance(record.get(name), dict):
+            new[name] = upgrade_config(record[name])
+    match record:
+        case {"config": {"model": {"embedding": str()}}}:  # it had no names for some settings
+            model = new["config"]["model"]
+            model["embedding"] = {**NEW_IN_EMBEDDING, **model["embedding"]}
+    match record:
+        case {"how": {"cells": dict(cells)}}:
+            new["how"]["cells"] = {name: upgrade_config(cell) for name, cell in cells.items()}
     if isinstance(record.get("trials"), list):
         new["trials"] = [
             {**trial, "settings": upgrade_config(trial["settings"])}
@@ -133,34 +134,32 @@ def upgrade_weights(tensors: Mapping[str, V]) -> dict[str, V]:
 def upgrade_flags(args: Sequence[str], warn: Callable[[str], object]) -> list[str]:
     """A command line with former flags replaced; each is warned of once."""
     new, warned = [], set[str]()
-    rest = list(args)
-    while rest:
-        word = rest.pop(0)
+    rest = iter(args)
+    for word in rest:
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--").replace("-", "_")
         if not flag.startswith("--") or name not in RENAMED:
             new.append(word)
             continue
         if name == "norm":  # it had a value, and is a switch now
-            value = value if equals else (rest.pop(0) if rest else "")
+            value = value if equals else next(rest, "")
             if value not in ("pre", "post"):
                 raise WordwaveError(f"--norm must be one of pre, post, got {value!r}")
             now = "--norm-first" if value == "pre" else "--no-norm-first"
-            flag, word = f"--norm {value}", now
+            flag, equals, value = f"--norm {value}", "", ""
         else:
             now = "--" + RENAMED[name].replace("_", "-")
-            word = now + equals + value
         if now not in warned:
             warned.add(now)
             warn(f"{flag} is now {now}")
-        new.append(word)
+        new.append(now + equals + value)
     return new
 
 
 def _renamed(settings: Plain, names: Mapping[str, str], where: str) -> Plain:
     found: Plain = {}
     for name, value in settings.items():
-        new = names.get(name, name) if isinstance(name, str) else name
+        new = names.get(name, name)
         if new in found or (new != name and new in settings):
             raise WordwaveError(f"{where} has both {new!r} and its former name")
         if new == "norm_first" and name == "norm":
@@ -179,16 +178,7 @@ def _nested(model: Plain, where: str) -> Plain:
         embedding = {"kind": embedding}
     if not isinstance(embedding, dict) or not (flat or embedding):
         return model
-    twice = [name for name in flat if name in embedding]
-    if twice:
-        raise WordwaveError(f"{where} has {twice[0]!r} both in the model and in its embedding")
+    for name in flat.keys() & embedding.keys():
+        raise WordwaveError(f"{where} has {name!r} both in the model and in its embedding")
     rest = {name: value for name, value in model.items() if name not in (*EMBEDDING, "embedding")}
     return {"embedding": {**embedding, **flat}, **rest}
-
-
-def _complete(old: Plain, new: Plain) -> Plain:
-    """All settings of a run, with those of the embedding that it had no names for."""
-    model = old.get("model")
-    if isinstance(model, dict) and isinstance(model.get("embedding"), str):
-        new["model"]["embedding"] = {**NEW_IN_EMBEDDING, **new["model"]["embedding"]}
-    return new

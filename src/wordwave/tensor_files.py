@@ -6,8 +6,10 @@ read, and a tensor with NaN or infinite values is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -46,30 +48,32 @@ class TensorFile:
     def __init__(self, path: Path) -> None:
         check_regular(path)
         self.path = path
-        self.metadata: dict[str, str] = {}
         self.meta: dict[str, Tensor] = {}
         """Each tensor on the meta device: dtype and shape without data."""
-        try:
-            with safe_open(path, framework="pt") as file:
-                self.metadata = file.metadata() or {}
-                for name in file.keys():  # noqa: SIM118
-                    part = file.get_slice(name)
-                    dtype = _DTYPES.get(part.get_dtype())
-                    if dtype is None:
-                        raise WordwaveError(f"{_named(name)} has the dtype {part.get_dtype()}")
-                    self.meta[name] = torch.empty(part.get_shape(), dtype=dtype, device="meta")
-        except (SafetensorError, RuntimeError, OverflowError, TypeError) as problem:
-            raise WordwaveError(_first_line(problem)) from None
+        with self._open() as file:
+            self.metadata: dict[str, str] = file.metadata() or {}
+            for name in file.keys():  # noqa: SIM118
+                part = file.get_slice(name)
+                dtype = _DTYPES.get(part.get_dtype())
+                if dtype is None:
+                    raise WordwaveError(f"{_named(name)} has the dtype {part.get_dtype()}")
+                self.meta[name] = torch.empty(part.get_shape(), dtype=dtype, device="meta")
 
     def load(self) -> dict[str, Tensor]:
         """All tensors."""
-        try:
-            with safe_open(self.path, framework="pt") as file:
-                found = {name: file.get_tensor(name) for name in self.meta}
-        except (SafetensorError, RuntimeError) as problem:
-            raise WordwaveError(_first_line(problem)) from None
+        with self._open() as file:
+            found = {name: file.get_tensor(name) for name in self.meta}
         check_finite(found)
         return found
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                yield file
+        except (SafetensorError, RuntimeError, OverflowError, TypeError) as problem:
+            first_line = next(iter(str(problem).splitlines()), type(problem).__name__)
+            raise WordwaveError(first_line[:200]) from None
 
 
 def check_like(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
@@ -79,14 +83,12 @@ def check_like(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Non
     for name in found.keys() - wanted.keys():
         raise WordwaveError(f"{_named(name)} is not expected")
     for name, tensor in wanted.items():
-        for what, expected, got in (
-            ("size", tuple(tensor.shape), tuple(found[name].shape)),
-            ("dtype", tensor.dtype, found[name].dtype),
-        ):
+        sizes = ("size", tuple(tensor.shape), tuple(found[name].shape))
+        dtypes = ("dtype", tensor.dtype, found[name].dtype)
+        for what, expected, got in (sizes, dtypes):
             if got != expected:
-                raise WordwaveError(
-                    f"{what} mismatch for {_named(name)}: expected {expected}, got {got}"
-                )
+                rule = f"expected {expected}, got {got}"
+                raise WordwaveError(f"{what} mismatch for {_named(name)}: {rule}")
 
 
 def check_finite(tensors: Mapping[str, Tensor]) -> None:
@@ -99,7 +101,3 @@ def check_finite(tensors: Mapping[str, Tensor]) -> None:
 
 def _named(name: str) -> str:
     return f"the tensor {name[:100]!r}"
-
-
-def _first_line(problem: Exception) -> str:
-    return next(iter(str(problem).splitlines()), type(problem).__name__)[:200]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.data import registry
-from wordwave.data.registry import catalogue, data_home, dataset_named, names
+from wordwave.config_io import from_dict
+from wordwave.data.registry import DataSet, catalogue, data_home, dataset_named, names
 from wordwave.data.tables import read_prepared
 
 SETS = [dataset_named(name) for name in names("classification")]
@@ -45,8 +45,9 @@ def test_files_are_named_once_and_sums_are_sums():
 
 
 def test_an_unknown_fact_in_the_catalogue_is_refused():
-    with pytest.raises(TypeError, match="colour"):
-        registry._data_set("x", files=[], task="classification", colour="red")
+    facts = {"name": "x", "files": [], "task": "classification"}
+    with pytest.raises(ValueError, match="colour"):
+        from_dict(DataSet, facts | {"colour": "red"})
 
 
 def test_a_wrong_name_lists_all_and_suggests_the_nearest():

@@ -19,8 +19,8 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wordwave.data.tables import DAMAGED, OPENERS
 from wordwave.errors import WordwaveError
+from wordwave.files import DAMAGED, open_binary
 
 Unit = Literal["char", "byte"]
 UNIT_NAMES: dict[str, str] = {"char": "character", "byte": "byte"}
@@ -55,10 +55,15 @@ def read_text(path: Path, unit: Unit = "char") -> Text:
     path = Path(path)
     if not path.is_file():
         raise WordwaveError(f"there is no text file '{path}'")
-    if path.stat().st_size == 0:
-        raise WordwaveError(f"'{path}' must hold text, got an empty file")
-    with path.open("rb") as file:
-        return _mapped(_decompressed(path, file), f"'{path}'", unit)
+    # The memory map keeps a temporary file after it is closed.
+    with _decompressed(path) if path.suffix in (".gz", ".xz") else path.open("rb") as file:
+        if file.seek(0, 2) == 0:
+            raise WordwaveError(f"'{path}' must hold text, got an empty file")
+        text = Text(f"'{path}'", np.memmap(file, np.uint8, mode="r"))
+    if unit == "byte" or not any((chunk >= 128).any() for chunk in text.chunks()):
+        return text
+    with _code_points(text) as file:
+        return Text(text.name, np.memmap(file, np.uint32, mode="r"))
 
 
 def text_of(content: str, name: str, unit: Unit = "char") -> Text:
@@ -70,26 +75,18 @@ def text_of(content: str, name: str, unit: Unit = "char") -> Text:
     return Text(name, np.frombuffer(content.encode("utf-32-le"), np.uint32))
 
 
-def _decompressed(path: Path, file: IO[bytes]) -> IO[bytes]:
-    if path.suffix not in OPENERS:
-        return file
-    content = tempfile.TemporaryFile()  # noqa: SIM115 - the memory map keeps it open
+def _decompressed(path: Path) -> IO[bytes]:
+    content = tempfile.TemporaryFile()  # noqa: SIM115
     try:
-        with OPENERS[path.suffix](path) as compressed:
+        with open_binary(path) as compressed:
             shutil.copyfileobj(compressed, content, CHUNK)
     except DAMAGED as problem:
         raise WordwaveError(f"'{path}' is not a complete {path.suffix} file: {problem}") from None
     return content
 
 
-def _mapped(file: IO[bytes], name: str, unit: Unit) -> Text:
-    file.seek(0, 2)
-    if file.tell() == 0:
-        raise WordwaveError(f"{name} must hold text, got an empty file")
-    file.flush()
-    text = Text(name, np.memmap(file, np.uint8, mode="r"))
-    if unit == "byte" or not any((chunk >= 128).any() for chunk in text.chunks()):
-        return text
+def _code_points(text: Text) -> IO[bytes]:
+    """The code points of UTF-8 bytes, in UTF-32."""
     points = tempfile.TemporaryFile()  # noqa: SIM115
     decoder = codecs.getincrementaldecoder("utf-8")()
     n_read = 0
@@ -101,11 +98,11 @@ def _mapped(file: IO[bytes], name: str, unit: Unit) -> Text:
     except UnicodeDecodeError as problem:
         where = n_read + problem.start - len(decoder.getstate()[0])
         raise WordwaveError(
-            f"{name} must be UTF-8, got another byte near {max(where, 0):,}; "
+            f"{text.name} must be UTF-8, got another byte near {max(where, 0):,}; "
             "use --unit byte for files of any encoding"
         ) from None
     points.flush()
-    return Text(name, np.memmap(points, np.uint32, mode="r"))
+    return points
 
 
 class Alphabet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import zlib
 from collections.abc import Iterable
@@ -10,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from wordwave.data.registry import data_home, dataset_named, names
+from wordwave.data.registry import data_home, dataset_named
 from wordwave.data.tables import read_prepared, read_texts
 from wordwave.errors import WordwaveError
+from wordwave.files import sha256_of
 
 BUILT_IN = "built-in"
 BUILT_IN_FILE = Path(__file__).parent / "builtin" / "homeassistant-2026.9.4.en-de.tsv.gz"
@@ -38,10 +38,6 @@ class ParallelSentences:
             [self.sources[i] for i in chosen], [self.targets[i] for i in chosen], name
         )
 
-    def reversed(self) -> ParallelSentences:
-        """The other direction of translation."""
-        return ParallelSentences(self.targets, self.sources, self.name)
-
 
 @dataclass(frozen=True)
 class ParallelSplits:
@@ -51,18 +47,10 @@ class ParallelSplits:
     dev: ParallelSentences
     test: ParallelSentences | None
 
-    def reversed(self) -> ParallelSplits:
-        """The other direction of translation."""
-        test = None if self.test is None else self.test.reversed()
-        return ParallelSplits(self.train.reversed(), self.dev.reversed(), test)
-
     def fingerprint(self) -> str:
         """A hash of all pairs."""
-        digest = hashlib.sha256()
-        for pairs in (self.train, self.dev, self.test):
-            if pairs is not None:
-                digest.update(repr((pairs.sources, pairs.targets)).encode())
-        return digest.hexdigest()[:16]
+        given = [part for part in (self.train, self.dev, self.test) if part is not None]
+        return sha256_of(repr((part.sources, part.targets)).encode() for part in given)[:16]
 
 
 def read_pairs(source: str | Path, target: str | Path) -> ParallelSentences:
@@ -99,48 +87,41 @@ def cut_dev(
 
 def load_named(name: str, source_language: str, target_language: str) -> ParallelSplits:
     """The splits of a data set by name, in the direction asked for."""
-    languages: tuple[str, ...] = BUILT_IN_LANGUAGES
-    if name != BUILT_IN:
-        languages = dataset_named(name, "translation").languages
-    if {source_language, target_language} != set(languages):
+    dataset = None if name == BUILT_IN else dataset_named(name, "translation")
+    languages = BUILT_IN_LANGUAGES if dataset is None else dataset.languages
+    wanted = (source_language, target_language)
+    if set(wanted) != set(languages):
         raise WordwaveError(
             f"{name} translates between {' and '.join(languages)}, got source_language "
             f"{source_language!r} and target_language {target_language!r}"
         )
-    splits = _built_in() if name == BUILT_IN else _catalogued(name)
-    return splits if source_language == languages[0] else splits.reversed()
+    if dataset is None:
+        return _built_in(reverse=wanted != BUILT_IN_LANGUAGES)
+    splits = []
+    for split in ("train", "dev", "test"):
+        source, target = (dataset.path(dataset.file(split, language)) for language in wanted)
+        pairs = read_pairs(source, target)
+        splits.append(replace(pairs, name=f"{name} {source.name.partition('.')[0]}"))
+    return ParallelSplits(*splits)
 
 
-def _catalogued(name: str) -> ParallelSplits:
-    dataset = dataset_named(name)
-
-    def pairs(split: str) -> ParallelSentences:
-        files = [dataset.file(split, language) for language in dataset.languages]
-        source, target = (dataset.path(file) for file in files if file is not None)
-        return replace(read_pairs(source, target), name=f"{name} {source.name.partition('.')[0]}")
-
-    return ParallelSplits(pairs("train"), pairs("dev"), pairs("test"))
-
-
-def _built_in() -> ParallelSplits:
+def _built_in(*, reverse: bool) -> ParallelSplits:
     """Of 34 sentences one is for the test set and one for the validation set.
 
     A hash of the sentence decides, so that one which occurs twice is never in two splits.
     """
     examples = read_prepared(BUILT_IN_FILE)
-    pairs = ParallelSentences(examples.labels, examples.texts, BUILT_IN)
-    bucket = [zlib.crc32(text.lower().encode()) % 34 for text in pairs.sources]
-
-    def subset(name: str, buckets: Iterable[int]) -> ParallelSentences:
-        return pairs.subset((i for i, n in enumerate(bucket) if n in buckets), f"built-in {name}")
-
-    return ParallelSplits(subset("train", range(2, 34)), subset("dev", [1]), subset("test", [0]))
+    sides = (examples.texts, examples.labels) if reverse else (examples.labels, examples.texts)
+    pairs = ParallelSentences(*sides, BUILT_IN)
+    rows: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
+    for row, english in enumerate(examples.labels):
+        bucket = zlib.crc32(english.lower().encode()) % 34
+        rows["test" if bucket == 0 else "dev" if bucket == 1 else "train"].append(row)
+    return ParallelSplits(*(pairs.subset(rows[name], f"built-in {name}") for name in rows))
 
 
 def first_release(name: str) -> list[str] | None:
     """The German test sentences as first released, which papers of 2016 to 2020 used, if they are
     in the data home: multi30k/paper/test.de.gz, which `data prepare` cannot download."""
-    if name not in names("translation"):
-        return None
     file = data_home() / name / "paper" / "test.de.gz"
     return list(read_texts(file, form="txt")) if file.is_file() else None

@@ -9,22 +9,18 @@ mirror need not be trusted.
 from __future__ import annotations
 
 import gzip
-import hashlib
-import logging
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
 from wordwave.data.registry import DataFile, DataSet, Source, data_home
-from wordwave.data.tables import DAMAGED, OPENERS
 from wordwave.errors import WordwaveError
-from wordwave.files import locked, write_whole
+from wordwave.files import DAMAGED, locked, open_binary, sha256_of, write_whole
 
 MIRROR = "WORDWAVE_MIRROR"
 Progress = Callable[[str, int, "int | None"], None]
@@ -37,12 +33,7 @@ _CHUNK = 1 << 16
 _TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two reads
 _RESUME = "the partial download is kept: run the same command again to resume"
 # The labelled file of SST keeps some spellings that GLUE's test file has changed.
-_SPELLINGS = {
-    "favour": "favor",
-    "favourite": "favorite",
-    "humour": "humor",
-    "learnt": "learned",
-}
+_SPELLINGS = {"favour": "favor", "favourite": "favorite", "humour": "humor", "learnt": "learned"}
 
 
 def prepare(
@@ -61,12 +52,18 @@ def prepare(
         else:
             raws = [fetch(source, home / "raw", progress=progress) for source in file.sources]
             try:
-                write_whole(path, partial(_write, file, raws))
+                content = _member(file, raws[0]) if file.form == "zip" else convert(file, raws)
+                if (got := sha256_of([content])) != file.sha256:
+                    what = f"{file.path}: the content made from its source"
+                    raise _wrong_sum(what, file.sha256, got)
             except WordwaveError:
                 for source, raw in zip(file.sources, raws, strict=True):
                     if source.sha256 is None:  # any other source has been verified, and is kept
                         raw.unlink(missing_ok=True)
                 raise
+            if path.suffix == ".gz":
+                content = gzip.compress(content, mtime=0)  # the same bytes for the same content
+            write_whole(path, partial(Path.write_bytes, data=content))
         written.append(path)
     return written
 
@@ -76,23 +73,11 @@ def state(file: DataFile, *, home: Path | None = None) -> State:
     path = (home or data_home()) / file.path
     if not path.is_file():
         return "missing"
-    opener = open if file.form == "copy" else OPENERS.get(path.suffix, open)
-    digest = hashlib.sha256()
     try:
-        with opener(path, "rb") as content:
-            for chunk in _chunks(content, max(file.size, _LARGEST)):
-                digest.update(chunk)
+        got = sha256_of(_chunks(path.open("rb") if file.form == "copy" else open_binary(path)))
     except DAMAGED:
         return "wrong checksum"
-    return "ok" if digest.hexdigest() == file.sha256 else "wrong checksum"
-
-
-def _chunks(content: IO[bytes], limit: int) -> Iterator[bytes]:
-    """The content in chunks, up to a few bytes more than the limit."""
-    done = 0
-    while done <= limit and (chunk := content.read(_CHUNK)):
-        done += len(chunk)
-        yield chunk
+    return "ok" if got == file.sha256 else "wrong checksum"
 
 
 def fetch(source: Source, folder: Path, *, progress: Progress | None = None) -> Path:
@@ -100,107 +85,62 @@ def fetch(source: Source, folder: Path, *, progress: Progress | None = None) -> 
 
     If another process is downloading it, waits for that one.
     """
-    import pooch
-
     mirror = os.environ.get(MIRROR)
     if mirror and not mirror.startswith(("http://", "https://")):
         raise WordwaveError(f"{MIRROR} must start with http:// or https://, got {mirror!r}")
+    url = f"{mirror.rstrip('/')}/{source.file}" if mirror else source.url
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{source.file}.part"
-    with _quiet(pooch.get_logger()), locked(folder / f".{source.file}.lock"):
-        path = pooch.retrieve(
-            f"{mirror.rstrip('/')}/{source.file}" if mirror else source.url,
-            known_hash=source.sha256 and f"sha256:{source.sha256}",
-            fname=source.file,
-            path=folder,
-            downloader=_ResumingDownloader(source, part, progress),
-        )
-    return Path(path)
+    path, part = folder / source.file, folder / f"{source.file}.part"
+    with locked(folder / f".{source.file}.lock"):
+        if path.is_file() and source.sha256 in (None, sha256_of(_chunks(path.open("rb")))):
+            return path
+        _download(url, part, source.file, progress)
+        if (
+            source.sha256 is not None
+            and (got := sha256_of(_chunks(part.open("rb")))) != source.sha256
+        ):
+            part.unlink()
+            raise _wrong_sum(f"{source.file}: the download", source.sha256, got)
+        part.replace(path)
+    return path
 
 
-@dataclass(frozen=True)
-class _ResumingDownloader:
-    """A downloader for pooch that resumes an interrupted download."""
+def _download(url: str, part: Path, name: str, progress: Progress | None) -> None:
+    """Download to a file, from where an interrupted download of it ended."""
+    import requests
 
-    source: Source
-    part: Path
-    progress: Progress | None
-
-    def __call__(self, url: str, output_file: str, _pooch: object) -> None:
-        import requests
-
-        try:
-            self._download(url)
-        except requests.RequestException as error:
-            why = type(error).__name__
-            raise OSError(
-                f"{self.source.file}: the connection to {url} failed ({why}); {_RESUME}"
-            ) from None
-        if self.source.sha256 is not None:
-            got = hashlib.sha256(self.part.read_bytes()).hexdigest()
-            try:
-                _check_sha256(self.source.file, "the download", self.source.sha256, got)
-            except WordwaveError:
-                self.part.unlink()
-                raise
-        self.part.replace(output_file)
-
-    def _download(self, url: str) -> None:
-        import requests
-
-        done = self.part.stat().st_size if self.part.exists() else 0
-        # Unencoded: a range of compressed bytes would not fit the bytes that are here.
-        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
+    done = part.stat().st_size if part.exists() else 0
+    # Unencoded: a range of compressed bytes would not fit the bytes that are here.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
+    try:
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
-            span = response.headers.get("Content-Range", "")
-            if response.status_code == 416 and done:
+            status, span = response.status_code, response.headers.get("Content-Range", "")
+            if status == 416 and done:
                 if span != f"bytes */{done}":  # else the download was complete
-                    self.part.unlink()
-                    self._download(url)
+                    part.unlink()
+                    _download(url, part, name, progress)
                 return
-            if response.status_code not in (200, 206):
-                raise OSError(
-                    f"{self.source.file}: {url} answers {response.status_code} {response.reason}"
-                )
-            resumes = response.status_code == 206 and span.startswith(f"bytes {done}-")
-            if response.status_code == 206 and not resumes:
-                self.part.unlink(missing_ok=True)
-                raise OSError(f"{self.source.file}: {url} sent {span!r}, not from byte {done} on")
+            resumes = status == 206 and span.startswith(f"bytes {done}-")
+            if status != 200 and not resumes:
+                raise OSError(f"{name}: {url} answers {status} {response.reason}")
             done = done if resumes else 0
             length = response.headers.get("Content-Length", "")
             total = done + int(length) if length.isdecimal() else None
-            with self.part.open("ab" if resumes else "wb") as file:
+            with part.open("ab" if resumes else "wb") as file:
                 for chunk in response.iter_content(_CHUNK):
                     done += file.write(chunk)
+                    if progress:
+                        progress(name, done, total)
                     if done > _LARGEST:
                         break
-                    if self.progress:
-                        self.progress(self.source.file, done, total)
-        if done > _LARGEST:
-            self.part.unlink()
-            raise WordwaveError(f"{self.source.file}: more than {_LARGEST} bytes came from {url}")
-        if total is not None and done < total:
-            raise OSError(f"{self.source.file}: {done} of {total} bytes came from {url}; {_RESUME}")
-
-
-def _write(file: DataFile, raws: list[Path], new: Path) -> None:
-    """Write a file's content, compressed if its name ends in .gz, and verify its checksum."""
-    digest = hashlib.sha256()
-
-    def hashed(chunks: Iterable[bytes]) -> Iterator[bytes]:
-        for chunk in chunks:
-            digest.update(chunk)
-            yield chunk
-
-    content = hashed(_unzipped(raws[0], file) if file.form == "zip" else [convert(file, raws)])
-    with new.open("wb") as out:
-        if file.path.endswith(".gz"):
-            # The same bytes for the same content: no time, no name.
-            with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packed:
-                packed.writelines(content)
-        else:
-            out.writelines(content)
-    _check_sha256(file.path, "the content made from its source", file.sha256, digest.hexdigest())
+    except requests.RequestException as error:
+        why = type(error).__name__
+        raise OSError(f"{name}: the connection to {url} failed ({why}); {_RESUME}") from None
+    if done > _LARGEST:
+        part.unlink()
+        raise WordwaveError(f"{name}: more than {_LARGEST} bytes came from {url}")
+    if total is not None and done < total:
+        raise OSError(f"{name}: {done} of {total} bytes came from {url}; {_RESUME}")
 
 
 def convert(file: DataFile, raws: list[Path]) -> bytes:
@@ -214,17 +154,17 @@ def convert(file: DataFile, raws: list[Path]) -> bytes:
 
 def _labelled_texts(file: DataFile, raws: list[Path]) -> list[tuple[str, str]]:
     if file.form == "lines":
-        return _lines(file, raws[0].read_bytes())
-    member = b"".join(_unzipped(raws[0], file))
-    table = member.decode(file.encoding).removesuffix("\n").split("\n")[1:]
+        return _lines(file, raws[0])
+    table = _member(file, raws[0]).decode(file.encoding).removesuffix("\n").split("\n")[1:]
     if file.form == "glue":
         return [(label, text) for text, _, label in (row.rpartition("\t") for row in table)]
-    label_of = {_key(text): label for label, text in _lines(file, raws[1].read_bytes())}
+    label_of = {_key(text): label for label, text in _lines(file, raws[1])}
     texts = [row.partition("\t")[2] for row in table]
     return [(label_of.get(_key(text), "?"), text) for text in texts]
 
 
-def _lines(file: DataFile, raw: bytes) -> list[tuple[str, str]]:
+def _lines(file: DataFile, path: Path) -> list[tuple[str, str]]:
+    raw = path.read_bytes()
     for wrong, right in file.repairs:
         raw = raw.replace(wrong.encode("latin-1"), right.encode("latin-1"))
     content = raw.decode(file.encoding).removesuffix("\n")
@@ -234,41 +174,31 @@ def _lines(file: DataFile, raw: bytes) -> list[tuple[str, str]]:
 
 def _key(text: str) -> str:
     """The same for the same sentence in both files of SST: without spaces and escapes."""
-    words = (_SPELLINGS.get(word, word) for word in text.replace("\\", "").split())
-    return "".join(words)
+    return "".join(_SPELLINGS.get(word, word) for word in text.replace("\\", "").split())
 
 
-def _unzipped(path: Path, file: DataFile) -> Iterator[bytes]:
+def _member(file: DataFile, path: Path) -> bytes:
     """The content of one member of a zip, bounded in size; nothing else is extracted."""
     limit = file.size or _LARGEST
-    done = 0
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(file.member) as member:
-            for chunk in _chunks(member, limit):
-                done += len(chunk)
-                yield chunk
+        with zipfile.ZipFile(path) as archive:
+            member = archive.getinfo(file.member)
+            if member.file_size > limit:  # no more than this is ever read
+                what = f"'{path}': {file.member!r}"
+                raise WordwaveError(f"{what} must not be larger than {limit} bytes")
+            return archive.read(member)
     except KeyError:
         raise WordwaveError(f"'{path}' has no {file.member!r} in it") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise WordwaveError(f"'{path}' is not a zip that can be read: {error}") from None
-    if done > limit:
-        raise WordwaveError(f"'{path}': {file.member!r} must not be larger than {limit} bytes")
 
 
-def _check_sha256(name: str, what: str, expected: str, got: str) -> None:
-    if got != expected:
-        raise WordwaveError(
-            f"{name}: {what} must have the sha256 {expected[:12]}…, got {got[:12]}…; "
-            "it was not kept"
-        )
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(partial(file.read, _CHUNK), b"")
 
 
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Without pooch's own messages: the caller shows progress."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+def _wrong_sum(what: str, expected: str, got: str) -> WordwaveError:
+    return WordwaveError(
+        f"{what} must have the sha256 {expected[:12]}…, got {got[:12]}…; it was not kept"
+    )

@@ -10,11 +10,11 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from wordwave.config_io import from_dict
 from wordwave.errors import WordwaveError, unknown
 
-VARIABLE = "WORDWAVE_DATA"
 Task = Literal["classification", "translation", "language-modelling"]
 
 
@@ -97,49 +97,57 @@ class DataSet:
             return f"{self.files[0].size // 1_000_000} MB"
         return f"{self.rows:,} {'texts' if self.task == 'classification' else 'pairs'}"
 
-    def file(self, split: str, language: str | None = None) -> DataFile | None:
+    def has(self, split: str) -> bool:
+        return any(file.split == split for file in self.files)
+
+    def file(self, split: str, language: str | None = None) -> DataFile:
         """The file of a split, and of a language where there are several."""
-        wanted = (split, language)
-        return next((file for file in self.files if (file.split, file.language) == wanted), None)
+        for file in self.files:
+            if (file.split, file.language) == (split, language):
+                return file
+        raise WordwaveError(f"{self.name} has no split {split!r}")
 
     def local_files(self) -> tuple[DataFile, ...]:
         """The files that should be in the data home: all, or the excerpt that replaces them."""
-        home = data_home()
-        if self.excerpt is not None and (home / self.excerpt.path).is_file():
-            is_here = (home / self.files[0].path).is_file()
-            return self.files if is_here else (self.excerpt,)
-        return self.files
+        if self.excerpt is None or not _is_here(self.excerpt) or _is_here(self.files[0]):
+            return self.files
+        return (self.excerpt,)
 
     def n_present(self) -> int:
         """How many of its files exist in the data home, complete or not."""
-        return sum((data_home() / file.path).is_file() for file in self.local_files())
+        return sum(map(_is_here, self.local_files()))
 
     def path(self, file: DataFile) -> Path:
         """The path of a file in the data home; an error if it has not been prepared."""
-        home = data_home()
-        if not (home / file.path).is_file():
+        if not _is_here(file):
             raise WordwaveError(
-                f"'{file.path}' is not in the data home '{home}'; "
+                f"'{file.path}' is not in the data home '{data_home()}'; "
                 f"run `wordwave data prepare {self.name}`"
             )
-        return home / file.path
+        return data_home() / file.path
 
 
 def data_home() -> Path:
     """The folder of downloaded and prepared files: `WORDWAVE_DATA`, or the user's cache folder."""
-    named = os.environ.get(VARIABLE)
-    if named:
+    if named := os.environ.get("WORDWAVE_DATA"):
         return Path(named).expanduser()
     from platformdirs import user_cache_path
 
     return user_cache_path("wordwave")
 
 
+def _is_here(file: DataFile) -> bool:
+    return (data_home() / file.path).is_file()
+
+
 @cache
 def catalogue() -> dict[str, DataSet]:
     """All data sets by name."""
     text = Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8")
-    return {name: _data_set(name, **entry) for name, entry in json.loads(text).items()}
+    return {
+        name: from_dict(DataSet, {"name": name, **entry}, where=f"catalogue.json: {name}")
+        for name, entry in json.loads(text).items()
+    }
 
 
 def names(task: Task) -> list[str]:
@@ -153,23 +161,3 @@ def dataset_named(name: str, task: Task | None = None) -> DataSet:
     if name not in known:
         raise unknown("data set", name, known)
     return catalogue()[name]
-
-
-def _data_set(name: str, files: list[Any], excerpt: Any = None, **facts: Any) -> DataSet:
-    return DataSet(
-        name,
-        files=tuple(_data_file(**file) for file in files),
-        excerpt=None if excerpt is None else _data_file(**excerpt),
-        **_with_tuples(facts),
-    )
-
-
-def _data_file(sources: Any = (), **facts: Any) -> DataFile:
-    return DataFile(sources=tuple(Source(**source) for source in sources), **_with_tuples(facts))
-
-
-def _with_tuples(value: Any) -> Any:
-    """JSON's lists as tuples."""
-    if isinstance(value, dict):
-        return {name: _with_tuples(part) for name, part in value.items()}
-    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value

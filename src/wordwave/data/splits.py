@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +11,10 @@ from typing import Any
 from wordwave.data.registry import DataSet, dataset_named
 from wordwave.data.tables import Examples, read_prepared
 from wordwave.errors import WordwaveError
+from wordwave.files import sha256_of
 
 N_FOLDS = 10
 DEV_SHARE = 0.1
-# Every run has the same folds, whatever its seed.
-_FOLD_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,8 @@ class Splits:
 
     def fingerprint(self) -> str:
         """A hash of all examples."""
-        digest = hashlib.sha256()
-        for examples in (self.train, self.dev, self.test):
-            if examples is not None:
-                digest.update(repr((examples.texts, examples.labels)).encode())
-        return digest.hexdigest()[:16]
+        given = [part for part in (self.train, self.dev, self.test) if part is not None]
+        return sha256_of(repr((part.texts, part.labels)).encode() for part in given)[:16]
 
 
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -55,7 +50,7 @@ def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[li
     return sorted(set(range(len(labels))) - set(held)), held
 
 
-def folds(labels: Sequence[str], n: int = N_FOLDS, seed: int = _FOLD_SEED) -> list[list[int]]:
+def folds(labels: Sequence[str], n: int = N_FOLDS, seed: int = 0) -> list[list[int]]:
     """Indices in n stratified folds, whose sizes differ by at most one, overall and by class."""
     if not 2 <= n <= len(labels):
         raise WordwaveError(f"n must be at least 2 and at most {len(labels)} (examples), got {n}")
@@ -70,29 +65,25 @@ def load_splits(name: str, *, fold: int = 0, seed: int = 0) -> Splits:
     set, it is a tenth of the training set, drawn with `seed`.
     """
     dataset = dataset_named(name, "classification")
-    has_folds = dataset.file("all") is not None
-    n_folds = N_FOLDS if has_folds else 1
-    if not 0 <= fold < n_folds:
-        why = "" if has_folds else f" ({name} has an official test set)"
-        raise WordwaveError(f"fold must be 0 … {n_folds - 1}{why}, got {fold}")
+    has_folds = dataset.has("all")
+    last, why = (N_FOLDS - 1, "") if has_folds else (0, f" ({name} has an official test set)")
+    if not 0 <= fold <= last:
+        raise WordwaveError(f"fold must be 0 … {last}{why}, got {fold}")
     if has_folds:
         examples = load_split(dataset, "all")
-        held_out = folds(examples.labels)[fold]
+        held_out = folds(examples.labels)[fold]  # the same folds, whatever the seed of the run
         test = examples.subset(held_out, f"{name} fold {fold}")
         train = examples.subset(sorted(set(range(len(examples))) - set(held_out)))
     else:
         train, test = load_split(dataset, "train"), load_split(dataset, "test")
-    if dataset.file("dev") is not None:
+    if dataset.has("dev"):
         return Splits(train, load_split(dataset, "dev"), test)
     return Splits(*cut_dev(train, seed=seed, name=name), test)
 
 
 def load_split(dataset: DataSet, split: str) -> Examples:
     """One split of a classification set from the data home."""
-    file = dataset.file(split)
-    if file is None:
-        raise WordwaveError(f"{dataset.name} has no split {split!r}")
-    examples = read_prepared(dataset.path(file), dataset.classes)
+    examples = read_prepared(dataset.path(dataset.file(split)), dataset.classes)
     return replace(examples, name=f"{dataset.name} {split}")
 
 
@@ -119,9 +110,6 @@ def _shuffled_classes(labels: Sequence[str], seed: int) -> list[list[int]]:
     return [sorted(group, key=lambda _: rng.random()) for group in members.values()]
 
 
-DEV_NAMES = ("validation", "dev", "valid")
-
-
 def load_from_hub(name: str, *, text: str = "text", label: str = "label") -> Splits:
     """The splits train, validation (or a tenth of train) and test (optional) of a data set.
 
@@ -142,16 +130,16 @@ def load_from_hub(name: str, *, text: str = "text", label: str = "label") -> Spl
         raise WordwaveError(f"hf:{name} must have a split 'train', got {', '.join(splits)}")
 
     def examples(split: str) -> Examples:
-        return _examples(splits[split], f"hf:{name} {split}", text, label)
+        return _hub_examples(splits[split], f"hf:{name} {split}", text, label)
 
     test = examples("test") if "test" in splits else None
-    for dev in DEV_NAMES:
+    for dev in ("validation", "dev", "valid"):
         if dev in splits:
             return Splits(examples("train"), examples(dev), test)
     return Splits(*cut_dev(examples("train")), test)
 
 
-def _examples(split: Any, name: str, text: str, label: str) -> Examples:
+def _hub_examples(split: Any, name: str, text: str, label: str) -> Examples:
     for column in (text, label):
         if column not in split.column_names:
             columns = ", ".join(split.column_names)

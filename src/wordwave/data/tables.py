@@ -7,32 +7,117 @@ text. A mistake in a file is reported in one line that names the file, the line 
 from __future__ import annotations
 
 import csv
-import gzip
 import json
-import lzma
 import math
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from reprlib import repr as clipped
 from typing import IO, Any, Literal, cast, get_args
 
 from wordwave.errors import WordwaveError, suggestion
+from wordwave.files import DAMAGED, open_binary
 
 Form = Literal["txt", "csv", "tsv", "jsonl"]
 Row = tuple[int, dict[str, Any]]
 """A line number and the cells by column."""
+Cell = Callable[[str, Any], str]
+"""Checks a cell, given its column and value, and returns it as a string."""
 
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
-"""How a compressed file is opened, by its suffix."""
-DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
-"""Raised while reading a truncated or invalid compressed file."""
 # A binary file must not be read into memory as one line.
 _MAX_LINE = 1 << 28
 _MAX_CELL = 2**31 - 1  # the largest limit that csv accepts on every platform
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Texts and their labels."""
+
+    texts: list[str] = field(repr=False)
+    labels: list[str] = field(repr=False)
+    name: str = "examples"
+    """Where they come from, for messages."""
+
+    def __post_init__(self) -> None:
+        if len(self.texts) != len(self.labels):
+            got = f"{len(self.texts)} texts, {len(self.labels)} labels"
+            raise WordwaveError(f"{self.name}: every text must have a label, got {got}")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def subset(self, indices: Iterable[int], name: str | None = None) -> Examples:
+        rows = list(indices)
+        texts, labels = [self.texts[i] for i in rows], [self.labels[i] for i in rows]
+        return Examples(texts, labels, name or self.name)
+
+
+def read_examples(path: str | Path, *, text: str = "text", label: str = "label") -> Examples:
+    """Texts and labels from two columns of a csv, tsv or jsonl file.
+
+    A row of a tsv file is one line. A cell quoted as spreadsheets do it, with inner quotes doubled,
+    is unquoted; any other quotes are part of the text.
+    """
+    path = _existing_file(path)
+    form = _form_of(path, exclude="txt")
+    rows = list(_rows(path, form, {text: _text, label: _label}, what="example"))
+    return Examples([row[text] for row in rows], [row[label] for row in rows], str(path))
+
+
+def read_prepared(path: str | Path, classes: Sequence[str] | None = None) -> Examples:
+    """Texts and labels from a prepared file, `label<TAB>text` per line; a text may be empty.
+
+    With `classes`, label i is read as `classes[i]`.
+    """
+
+    def class_name(_: str, label: str) -> str:
+        if classes is None:
+            return label
+        if not (label.isdecimal() and int(label) < len(classes)):
+            raise WordwaveError(f"label must be 0 … {len(classes) - 1}, got {clipped(label)}")
+        return classes[int(label)]
+
+    path = _existing_file(path)
+    rows = list(_rows(path, "prepared", {"label": class_name}, what="example"))
+    return Examples([row["text"] for row in rows], [row["label"] for row in rows], str(path))
+
+
+def read_rows(
+    source: str | Path | IO[bytes] | IO[str], *, text: str = "text", form: Form | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows one by one, each a dictionary by column, from a file or a stream of any size.
+
+    A `.txt` file and a stream hold one text per line; csv, tsv and jsonl have a text column, in
+    which null is an empty text. `form` overrides the file's suffix.
+    """
+    file: Any = getattr(source, "buffer", source)  # sys.stdin as bytes
+    if isinstance(source, (str, Path)):
+        file = _existing_file(source)
+        form = form or _form_of(file)
+    return _rows(file, form or "txt", {text: _optional_text}, what="text")
+
+
+def read_texts(
+    source: str | Path | IO[bytes] | IO[str], *, text: str = "text", form: Form | None = None
+) -> Iterator[str]:
+    """The texts of `read_rows`."""
+    rows = read_rows(source, text=text, form=form)
+    return (row[text] for row in rows)
+
+
+def csv_cell(text: str) -> str:
+    """A text as a csv cell, quoted where needed."""
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+
+def tsv_cell(text: str) -> str:
+    """A text as a tsv cell, quoted where needed; tabs and line ends become spaces."""
+    cell = re.sub(r"\r\n|[\t\r\n]", " ", text)
+    return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
 
 
 def _existing_file(path: str | Path) -> Path:
@@ -53,20 +138,43 @@ def _form_of(path: Path, *, exclude: str = "") -> Form:
     return cast("Form", form)
 
 
+def _rows(
+    source: Path | IO[bytes],
+    form: Form | Literal["prepared"],
+    cells: Mapping[str, Cell],
+    *,
+    what: str,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a file or stream, whose columns `cells` are there and checked."""
+    empty = True
+    with _opened(source) as file:
+        parse = _table_rows if form in ("csv", "tsv") else _line_rows
+        for line, row in parse(file, form, list(cells)):
+            for column, checked in cells.items():
+                try:
+                    if column not in row:
+                        raise WordwaveError(_no_column(column, list(row)))
+                    row[column] = checked(column, row[column])
+                    if _SURROGATE.search(row[column]):
+                        raise WordwaveError(f"{column!r} holds half a surrogate pair")
+                except WordwaveError as problem:
+                    raise WordwaveError(f"line {line}: {problem}") from None
+            empty = False
+            yield row
+        if empty:
+            raise WordwaveError(f"must hold at least one {what}, got none")
+
+
 @contextmanager
 def _opened(source: Path | IO[bytes]) -> Iterator[IO[bytes]]:
     """The file or stream as bytes; errors inside the block name it. A stream is left open."""
     name = f"file '{source}'" if isinstance(source, Path) else "the input"
     try:
-        if not isinstance(source, Path):
-            yield source
-        else:
-            opener = gzip.open if source.name.lower().endswith(".gz") else open
-            with opener(source, "rb") as file:
-                yield cast("IO[bytes]", file)
+        with open_binary(source) if isinstance(source, Path) else nullcontext(source) as file:
+            yield file
     except DAMAGED as error:
         raise WordwaveError(f"{name} is not a complete gzip file: {error}") from None
-    except (csv.Error, ValueError) as error:
+    except ValueError as error:
         raise WordwaveError(f"{name}: {error}") from None
 
 
@@ -90,54 +198,49 @@ def _numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
         offset += len(content)
 
 
-def _rows(file: IO[bytes], form: Form, required: Sequence[str]) -> Iterator[Row]:
-    """Rows that have all the required columns, though perhaps without a value."""
-    rows = _json_rows(file) if form == "jsonl" else _csv_rows(file, form, required)
-    for line, row in rows:
-        for column in required:
-            if column not in row:
-                raise WordwaveError(f"line {line}: {_no_column(column, list(row))}")
-        yield line, row
+def _line_rows(file: IO[bytes], form: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a form in which each line stands for itself."""
+    for line, content in _numbered_lines(file):
+        if form == "txt":
+            yield line, {columns[0]: content.removesuffix("\n").removesuffix("\r")}
+        elif form == "prepared":
+            label, tab, text = content.removesuffix("\n").partition("\t")
+            if not tab:
+                raise WordwaveError(f"line {line} must be label<TAB>text, got {clipped(content)}")
+            yield line, {"label": label, "text": text}
+        elif content.strip():
+            try:
+                row = json.loads(content)
+            except (ValueError, RecursionError):
+                raise WordwaveError(f"line {line} must be JSON, got {clipped(content)}") from None
+            if not isinstance(row, dict):
+                raise WordwaveError(f"line {line} must be a JSON object, got {clipped(row)}")
+            yield line, row
 
 
-def _csv_rows(file: IO[bytes], form: Form, required: Sequence[str]) -> Iterator[Row]:
-    records = _csv_records(file, form)
+def _table_rows(file: IO[bytes], form: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a csv or tsv file, whose first line names the columns."""
+    records = _csv_records(file) if form == "csv" else _tsv_records(file)
     _, header = next(records, (0, None))
     if header is None:
         raise WordwaveError("must start with a line of column names, got an empty file")
-    for column in required:
+    for column in columns:
         if header.count(column) != 1:
             raise WordwaveError(_no_column(column, header))
-    header = _unique(header)
+    names: list[str] = []
+    for name in header:  # repeated ones become NAME.1, NAME.2, …
+        candidates = chain([name], (f"{name}.{n}" for n in count(1)))
+        names.append(next(candidate for candidate in candidates if candidate not in names))
     for line, cells in records:
-        if len(cells) != len(header):
-            raise WordwaveError(
-                f"line {line} must have {len(header)} cells like the first line, got {len(cells)}"
-            )
-        yield line, dict(zip(header, cells, strict=True))
+        if len(cells) != len(names):
+            rule = f"must have {len(names)} cells like the first line, got {len(cells)}"
+            raise WordwaveError(f"line {line} {rule}")
+        yield line, dict(zip(names, cells, strict=True))
 
 
-def _unique(names: list[str]) -> list[str]:
-    """The names, with .1, .2, … appended to repeated ones."""
-    unique: list[str] = []
-    for name in names:
-        number, candidate = 0, name
-        while candidate in unique:
-            number += 1
-            candidate = f"{name}.{number}"
-        unique.append(candidate)
-    return unique
-
-
-def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(file: IO[bytes]) -> Iterator[tuple[int, list[str]]]:
     """Records with the number of their first line; blank lines are skipped."""
-    if form == "tsv":
-        for line, content in _numbered_lines(file):
-            if row := content.removesuffix("\n").removesuffix("\r"):
-                yield line, list(map(_unquoted, row.split("\t")))
-        return
-    lines = (content for _, content in _numbered_lines(file))
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader((content for _, content in _numbered_lines(file)), strict=True)
     while True:
         line = reader.line_num + 1
         limit = csv.field_size_limit(_MAX_CELL)  # global to the process, so restored
@@ -146,11 +249,17 @@ def _csv_records(file: IO[bytes], form: Form) -> Iterator[tuple[int, list[str]]]
         except StopIteration:
             return
         except csv.Error as error:
-            raise WordwaveError(f"line {line} is not {form}: {error}") from None
+            raise WordwaveError(f"line {line} is not csv: {error}") from None
         finally:
             csv.field_size_limit(limit)
         if cells:
             yield line, cells
+
+
+def _tsv_records(file: IO[bytes]) -> Iterator[tuple[int, list[str]]]:
+    for line, content in _numbered_lines(file):
+        if row := content.removesuffix("\n").removesuffix("\r"):
+            yield line, list(map(_unquoted, row.split("\t")))
 
 
 def _unquoted(cell: str) -> str:
@@ -159,30 +268,6 @@ def _unquoted(cell: str) -> str:
         return cell
     inside = cell[1:-1]
     return cell if '"' in inside.replace('""', "") else inside.replace('""', '"')
-
-
-def csv_cell(text: str) -> str:
-    """A text as a csv cell, quoted where needed."""
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
-
-
-def tsv_cell(text: str) -> str:
-    """A text as a tsv cell, quoted where needed; tabs and line ends become spaces."""
-    cell = re.sub(r"\r\n|[\t\r\n]", " ", text)
-    return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
-
-
-def _json_rows(file: IO[bytes]) -> Iterator[Row]:
-    for line, content in _numbered_lines(file):
-        if not content.strip():
-            continue
-        try:
-            row = json.loads(content)
-        except (ValueError, RecursionError):
-            raise WordwaveError(f"line {line} must be JSON, got {clipped(content)}") from None
-        if not isinstance(row, dict):
-            raise WordwaveError(f"line {line} must be a JSON object, got {clipped(row)}")
-        yield line, row
 
 
 def _no_column(column: str, columns: list[str]) -> str:
@@ -196,138 +281,24 @@ def _no_column(column: str, columns: list[str]) -> str:
     return f"there is no column {column!r}, only {shown}{more}{hint}"
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Texts and their labels."""
-
-    texts: list[str] = field(repr=False)
-    labels: list[str] = field(repr=False)
-    name: str = "examples"
-    """Where they come from, for messages."""
-
-    def __post_init__(self) -> None:
-        if len(self.texts) != len(self.labels):
-            n, m = len(self.texts), len(self.labels)
-            raise WordwaveError(
-                f"{self.name}: every text must have a label, got {n} texts, {m} labels"
-            )
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def subset(self, indices: Iterable[int], name: str | None = None) -> Examples:
-        rows = list(indices)
-        texts, labels = [self.texts[i] for i in rows], [self.labels[i] for i in rows]
-        return Examples(texts, labels, name or self.name)
-
-
-def read_examples(path: str | Path, *, text: str = "text", label: str = "label") -> Examples:
-    """Texts and labels from two columns of a csv, tsv or jsonl file.
-
-    A row of a tsv file is one line. A cell quoted as spreadsheets do it, with inner quotes doubled,
-    is unquoted; any other quotes are part of the text.
-    """
-    path = _existing_file(path)
-    form = _form_of(path, exclude="txt")
-    texts, labels = [], []
-    with _opened(path) as file:
-        for line, row in _rows(file, form, (text, label)):
-            texts.append(_text_in(row, text, line))
-            labels.append(_label_in(row, label, line))
-        if not texts:
-            raise WordwaveError("must hold at least one example, got none")
-    return Examples(texts, labels, str(path))
-
-
-def read_prepared(path: str | Path, classes: Sequence[str] | None = None) -> Examples:
-    """Texts and labels from a prepared file, `label<TAB>text` per line; a text may be empty.
-
-    With `classes`, label i is read as `classes[i]`.
-    """
-    path = _existing_file(path)
-    texts, labels = [], []
-    with _opened(path) as file:
-        for line, content in _numbered_lines(file):
-            label, tab, text = content.removesuffix("\n").partition("\t")
-            if not tab:
-                raise WordwaveError(f"line {line} must be label<TAB>text, got {clipped(content)}")
-            if classes is not None:
-                if not (label.isdecimal() and int(label) < len(classes)):
-                    raise WordwaveError(
-                        f"line {line}: label must be 0 … {len(classes) - 1}, got {clipped(label)}"
-                    )
-                label = classes[int(label)]
-            texts.append(text)
-            labels.append(label)
-        if not texts:
-            raise WordwaveError("must hold at least one example, got none")
-    return Examples(texts, labels, str(path))
-
-
-def read_rows(
-    source: str | Path | IO[bytes] | IO[str], *, text: str = "text", form: Form | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows one by one, each a dictionary by column, from a file or a stream of any size.
-
-    A `.txt` file and a stream hold one text per line; csv, tsv and jsonl have a text column, in
-    which null is an empty text. `form` overrides the file's suffix.
-    """
-    if isinstance(source, (str, Path)):
-        path = _existing_file(source)
-        return _texts_and_cells(path, form or _form_of(path), text)
-    stream = getattr(source, "buffer", source)  # sys.stdin as bytes
-    return _texts_and_cells(cast("IO[bytes]", stream), form or "txt", text)
-
-
-def read_texts(
-    source: str | Path | IO[bytes] | IO[str], *, text: str = "text", form: Form | None = None
-) -> Iterator[str]:
-    """The texts of `read_rows`."""
-    rows = read_rows(source, text=text, form=form)
-    return (row[text] for row in rows)
-
-
-def _texts_and_cells(source: Path | IO[bytes], form: Form, text: str) -> Iterator[dict[str, Any]]:
-    empty = True
-    with _opened(source) as file:
-        if form == "txt":
-            for _, content in _numbered_lines(file):
-                empty = False
-                yield {text: content.removesuffix("\n").removesuffix("\r")}
-        else:
-            for line, row in _rows(file, form, (text,)):
-                empty = False
-                row[text] = _text_in(row, text, line, may_be_empty=True)
-                yield row
-        if empty:
-            raise WordwaveError("must hold at least one text, got none")
-
-
-def _text_in(row: dict[str, Any], column: str, line: int, *, may_be_empty: bool = False) -> str:
-    value = row[column]
-    if may_be_empty and (value is None or value == ""):
-        return ""
+def _text(column: str, value: Any) -> str:
     if value is None or value == "" or value != value:
-        raise WordwaveError(f"line {line}: {column!r} must hold a text, got {_nothing(value)}")
+        raise WordwaveError(f"{column!r} must hold a text, got {_nothing(value)}")
     if not isinstance(value, str):
-        raise WordwaveError(f"line {line}: {column!r} must be a text, got {clipped(value)}")
-    if _SURROGATE.search(value):
-        raise WordwaveError(f"line {line}: {column!r} holds half a surrogate pair")
+        raise WordwaveError(f"{column!r} must be a text, got {clipped(value)}")
     return value
 
 
-def _label_in(row: dict[str, Any], column: str, line: int) -> str:
+def _optional_text(column: str, value: Any) -> str:
+    return "" if value is None or value == "" else _text(column, value)
+
+
+def _label(column: str, value: Any) -> str:
     """A label as a string; numbers and booleans as in JSON."""
-    value = row[column]
     if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return json.dumps(value)
     if not isinstance(value, str) or value.strip().lower() in ("", "nan"):
-        raise WordwaveError(f"line {line}: {column!r} must hold a label, got {_nothing(value)}")
-    if _SURROGATE.search(value):
-        raise WordwaveError(f"line {line}: {column!r} holds half a surrogate pair")
+        raise WordwaveError(f"{column!r} must hold a label, got {_nothing(value)}")
     return value
 
 

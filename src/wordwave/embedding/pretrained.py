@@ -6,19 +6,16 @@ byte, `_open` adds the path.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from io import BufferedReader
 from itertools import chain, takewhile
 from pathlib import Path
 from reprlib import repr as clipped
-from typing import Any, Literal, get_args
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -26,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wordwave.errors import WordwaveError
+from wordwave.files import DAMAGED, open_binary
 
 _CHUNK = 1 << 18
 _LONGEST_LINE = 1 << 20  # a file of another format must not be read into memory as one line
@@ -38,25 +36,24 @@ Format = Literal["auto", "word2vec-binary", "text", "npy"]
 
 
 @contextmanager
-def _open(path: Path, role: str) -> Iterator[BufferedReader]:
+def _open(path: Path, role: str) -> Iterator[IO[bytes]]:
     """The decompressed bytes of a file. Errors raised while it is open name the file."""
     if not path.is_file():
         raise WordwaveError(f"{role} '{path}': no such file; check the path or fetch the file")
-    is_gzip = path.name.lower().endswith(".gz")
-    raw: Any = gzip.GzipFile(path) if is_gzip else path.open("rb", buffering=0)
-    with BufferedReader(raw, _CHUNK) as stream:
+    with open_binary(path) as stream:
         try:
-            if not stream.peek(1):
+            if not stream.read(1):
                 raise WordwaveError("byte 0: the file is empty; fetch it again")
+            stream.seek(0)
             yield stream
-        except (OSError, EOFError, zlib.error) as error:
+        except (OSError, *DAMAGED) as error:
             place = f"{role} '{path}', byte {stream.tell()}"
             raise WordwaveError(f"{place}: cannot be read ({error}); fetch it again") from None
         except WordwaveError as error:
             raise WordwaveError(f"{role} '{path}', {error}") from None
 
 
-def _lines(stream: BufferedReader) -> Iterator[bytes]:
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
     for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), 1):
         if len(line) == _LONGEST_LINE:
             raise WordwaveError(f"line {number}: longer than {_LONGEST_LINE} bytes; is this text?")
@@ -67,14 +64,35 @@ def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", errors="replace")
 
 
+def _expected(place: str, rule: str, found: object) -> WordwaveError:
+    return WordwaveError(f"{place}: expected {rule}, found {found}")
+
+
 class _Kept:
     """The rows to keep of those read so far; of a repeated word the first."""
 
-    def __init__(self, wanted: frozenset[str] | None, besides: int = 0) -> None:
+    def __init__(self, wanted: frozenset[str] | None, besides: int, dim: int | None) -> None:
         self.wanted, self.besides = wanted, besides
+        self.dim = dim or 0
+        """The number of components of a vector; 0 until it is known."""
         self._first_fields = {word.split(" ", 1)[0] for word in wanted or ()}
         self._words: dict[str, None] = {}
         self._rows = bytearray()
+
+    def set_dim(self, found: int, place: str) -> None:
+        if found > _WIDEST:
+            raise _expected(place, f"at most {_WIDEST} numbers a word", found)
+        if self.dim not in (0, found):
+            raise _expected(place, f"vectors of dimension {self.dim}", found)
+        self.dim = found
+
+    def set_header(self, header: re.Match[bytes], place: str) -> int:
+        """The number of words that a header line announces."""
+        count, dim = map(int, header.groups())
+        if not count or not dim:
+            raise _expected(place, "a count and a dim above 0", f"{count} {dim}")
+        self.set_dim(dim, place)
+        return count
 
     def wants(self, word: str) -> bool:
         wanted = self.wanted is None or self.besides > 0 or word in self.wanted
@@ -91,82 +109,71 @@ class _Kept:
             row = values.astype(np.float32)
         if not np.isfinite(row).all():
             odd = values[~np.isfinite(row)][0]
-            raise WordwaveError(
-                f"{place}: expected finite numbers for {clipped(word)}, found {odd}"
-            )
+            raise _expected(place, f"finite numbers for {clipped(word)}", odd)
         if self.wanted is not None and word not in self.wanted:
             self.besides -= 1
         self._words[word] = None
         self._rows += row.tobytes()
 
-    def vectors(self, dim: int) -> Vectors:
-        rows = np.frombuffer(self._rows, np.float32).reshape(len(self._words), dim)
+    def vectors(self) -> Vectors:
+        rows = np.frombuffer(self._rows, np.float32).reshape(len(self._words), self.dim)
         return Vectors(list(self._words), torch.from_numpy(rows))
 
 
-def _read_text(stream: BufferedReader, kept: _Kept, dim: int | None) -> int:
+def _read_text(stream: IO[bytes], kept: _Kept) -> None:
     lines = _lines(stream)
     first = next(lines)
+    count, start = None, 1
     if header := _HEADER.fullmatch(first):
-        count, dim = _announced(header, "line 1", dim)
+        count, start = kept.set_header(header, "line 1"), 2
     else:
-        dim = dim or first.rstrip(b" ").count(b" ")
-        _check_dim(dim, "line 1", None)
+        kept.set_dim(kept.dim or first.rstrip(b" ").count(b" "), "line 1")
         lines = chain([first], lines)
-    if b"\0" in first or not dim:
-        found = clipped(_decode(first))
-        raise WordwaveError(
-            f"line 1: expected a word and its numbers, found {found}; is this text?"
-        )
-    start, number = (2, 1) if header else (1, 0)
+    if b"\0" in first or not kept.dim:
+        found = f"{clipped(_decode(first))}; is this text?"
+        raise _expected("line 1", "a word and its numbers", found)
+    number = start - 1
     for number, line in enumerate(lines, start):
         # The first row is always parsed: a file of another format must not pass as vectors.
         if number == start or kept.may_want(line):
-            word, values = _parsed(line.rstrip(b" "), f"line {number}", dim, kept.wanted)
+            word, values = _parsed(line.rstrip(b" "), f"line {number}", kept)
             if kept.wants(word):
                 kept.add(word, values, f"line {number}")
-    if header and number - 1 != count:
+    if count not in (None, number - 1):
         rule = f"the header announces {count} words, found {number - 1}; fetch the file again"
         raise WordwaveError(f"line {number}: {rule}")
-    return dim
 
 
-def _parsed(
-    line: bytes, place: str, dim: int, wanted: frozenset[str] | None
-) -> tuple[str, NDArray[np.float64]]:
+def _parsed(line: bytes, place: str, kept: _Kept) -> tuple[str, NDArray[np.float64]]:
     """The word of a text line and its numbers (dim,), split from the right: words may hold spaces.
 
     A word that ends in a number ('Route 66') looks like a row with one number too many, and is
     reported as such unless it is in the vocabulary.
     """
-    raw, *numbers = line.rsplit(b" ", dim)
-    word = _decode(raw)
+    raw, *numbers = line.rsplit(b" ", kept.dim)
+    word, found = _decode(raw), ""
     front, _, last = raw.rpartition(b" ")
-    too_long = front and (not last or _NUMBER.fullmatch(last)) and word not in (wanted or ())
-    if too_long or len(numbers) < dim:
+    too_long = front and (not last or _NUMBER.fullmatch(last)) and word not in (kept.wanted or ())
+    if too_long or len(numbers) < kept.dim:
         fields = line.split(b" ")
-        found = len(list(takewhile(_NUMBER.fullmatch, reversed(fields[1:]))))
-        shown = clipped(_decode(b" ".join(fields[: len(fields) - found])))
-        raise WordwaveError(
-            f"{place}: expected {dim} numbers after the word {shown}, found {found}"
-        )
-    try:
-        return word, np.array(list(map(float, numbers)))
-    except ValueError:
-        odd = clipped(_decode(next(n for n in numbers if not _NUMBER.fullmatch(n))))
-        rule = f"expected {dim} numbers after the word {clipped(word)}, found {odd} among them"
-        raise WordwaveError(f"{place}: {rule}") from None
+        n_found = len(list(takewhile(_NUMBER.fullmatch, reversed(fields[1:]))))
+        word, found = _decode(b" ".join(fields[: len(fields) - n_found])), str(n_found)
+    else:
+        try:
+            return word, np.array(list(map(float, numbers)))
+        except ValueError:
+            odd = next(number for number in numbers if not _NUMBER.fullmatch(number))
+            found = f"{clipped(_decode(odd))} among them"
+    raise _expected(place, f"{kept.dim} numbers after the word {clipped(word)}", found)
 
 
-def _read_binary(stream: BufferedReader, kept: _Kept, dim: int | None) -> int:
+def _read_binary(stream: IO[bytes], kept: _Kept) -> None:
     line = stream.readline(64)
     header = _HEADER.fullmatch(line)
     if header is None:
-        raise WordwaveError(
-            f"byte 0: expected a header 'count dim', found {clipped(_decode(line))}"
-        )
-    count, dim = _announced(header, "byte 0", dim)
-    row_bytes = 4 * dim
+        raise _expected("byte 0", "a header 'count dim'", clipped(_decode(line)))
+    count = kept.set_header(header, "byte 0")
+    row_bytes = 4 * kept.dim
     window, start, passed = b"", 0, len(line)  # `passed` bytes of the file lie before the window
     for index in range(1, count + 1):
         if len(window) - start < _LONGEST_WORD + row_bytes:
@@ -178,66 +185,40 @@ def _read_binary(stream: BufferedReader, kept: _Kept, dim: int | None) -> int:
             raise _broken_row(window[start:], passed + start, f"word {index} of {count}")
         word = _decode(window[start:space].removeprefix(b"\n"))
         if kept.wants(word):
-            values = np.frombuffer(window, "<f4", dim, offset=space + 1)
+            values = np.frombuffer(window, "<f4", kept.dim, offset=space + 1)
             kept.add(word, values, f"byte {passed + space + 1}")
         start = end
     if window[start:] + stream.read(2) not in (b"", b"\n"):
         rule = f"the header announces {count} words, found more bytes after them"
         raise WordwaveError(f"byte {passed + start}: {rule}")
-    return dim
 
 
 def _broken_row(rest: bytes, offset: int, which: str) -> WordwaveError:
     raw, space, _ = rest[:_LONGEST_WORD].removeprefix(b"\n").partition(b" ")
     word = clipped(_decode(raw))
     if not space and len(rest) >= _LONGEST_WORD:
-        return WordwaveError(f"byte {offset}: expected {which} to end in a space, found {word}")
-    return WordwaveError(
-        f"byte {offset + len(rest)}: the file ends in {which}, {word}; fetch it again"
-    )
+        return _expected(f"byte {offset}", f"{which} to end in a space", word)
+    end = offset + len(rest)
+    return WordwaveError(f"byte {end}: the file ends in {which}, {word}; fetch it again")
 
 
-def _announced(header: re.Match[bytes], place: str, dim: int | None) -> tuple[int, int]:
-    """The number of words and the dimension in a header line."""
-    count, announced = map(int, header.groups())
-    if not count or not announced:
-        raise WordwaveError(
-            f"{place}: expected a count and a dim above 0, found {count} {announced}"
-        )
-    _check_dim(announced, place, dim)
-    return count, announced
-
-
-def _check_dim(found: int, place: str, expected: int | None) -> None:
-    if found > _WIDEST:
-        raise WordwaveError(f"{place}: expected at most {_WIDEST} numbers a word, found {found}")
-    if expected not in (None, found):
-        raise WordwaveError(f"{place}: expected vectors of dimension {expected}, found {found}")
-
-
-def _read_npy(path: Path, words: Path, kept: _Kept, dim: int | None) -> int:
-    matrix = _mapped_matrix(path)
-    _check_dim(matrix.shape[1], "header", dim)
+def _read_npy(path: Path, words: Path | None, kept: _Kept) -> None:
+    words = words or _words_beside(path)
+    rule = "an .npy matrix of floats (words, dim), no pickle or .npz archive"
+    try:
+        matrix = np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # numpy's header parser lets SyntaxError, TokenError, ... through
+        raise _expected("header", rule, error) from None
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or not matrix.size:
+        raise _expected("header", rule, f"{matrix.dtype} of shape {matrix.shape}")
+    kept.set_dim(matrix.shape[1], "header")
+    rows = np.asarray(matrix)  # still mapped; taking rows of an np.memmap is slower
     number = 0
     for number, word in enumerate(_words_of(words), 1):
-        if number <= len(matrix) and kept.wants(word):
-            kept.add(word, matrix[number - 1], f"row {number - 1}")
-    if number != len(matrix):
-        raise WordwaveError(f"header: {len(matrix)} rows, but {number} words in '{words}'")
-    return int(matrix.shape[1])
-
-
-def _mapped_matrix(path: Path) -> NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy's header parser lets SyntaxError, TokenError, ... through
-        raise WordwaveError(f"header: expected an .npy matrix of floats, found {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise WordwaveError("header: expected an .npy matrix of floats, found an .npz archive")
-    if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
-        found = f"{array.dtype} of shape {array.shape}"
-        raise WordwaveError(f"header: expected a matrix of floats (words, dim), found {found}")
-    return np.asarray(array)  # still mapped; taking rows of an np.memmap is slower
+        if number <= len(rows) and kept.wants(word):
+            kept.add(word, rows[number - 1], f"row {number - 1}")
+    if number != len(rows):
+        raise WordwaveError(f"header: {len(rows)} rows, but {number} words in '{words}'")
 
 
 def _words_of(path: Path) -> Iterator[str]:
@@ -251,7 +232,7 @@ def _words_beside(matrix: Path) -> Path:
     for name in names:
         if matrix.with_name(name).is_file():
             return matrix.with_name(name)
-    raise WordwaveError(f"words: expected one of {names} beside it, found none; pass words=")
+    raise _expected("words", f"one of {names} beside it", "none; pass words=")
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +244,8 @@ class Vectors:
 
     def __post_init__(self) -> None:
         if self.matrix.dim() != 2 or len(self.matrix) != len(self.words):
-            raise WordwaveError(
-                f"matrix must be ({len(self.words)}, dim), a row for each word, "
-                f"got {tuple(self.matrix.shape)}"
-            )
+            rule = f"must be ({len(self.words)}, dim), a row for each word"
+            raise WordwaveError(f"matrix {rule}, got {tuple(self.matrix.shape)}")
 
     @property
     def dim(self) -> int:
@@ -324,22 +303,20 @@ def read_vectors(
         raise WordwaveError(f"format must be one of {get_args(Format)}, got {format!r}")
     if dim is not None and dim < 1:
         raise WordwaveError(f"dim must be at least 1, got {dim}")
-    path = Path(path)
-    kind = format
-    if format == "auto":
-        name = path.name.lower()
-        is_binary = name.endswith((".bin", ".bin.gz"))
-        kind = "word2vec-binary" if is_binary else "npy" if name.endswith(".npy") else "text"
+    path, kind = Path(path), str(format)
+    if kind == "auto":
+        name = path.name.lower().removesuffix(".gz")
+        kind = {".bin": "word2vec-binary", ".npy": "npy"}.get(Path(name).suffix, "text")
     if words is not None and kind != "npy":
         raise WordwaveError(f"words= goes with an .npy matrix, '{path}' is read as {kind}")
     if vocabulary is not None and not all(isinstance(word, str) for word in vocabulary):
         raise TypeError("vocabulary must hold words as strings")
-    kept = _Kept(None if vocabulary is None else frozenset(vocabulary), besides)
+    kept = _Kept(None if vocabulary is None else frozenset(vocabulary), besides, dim)
     with _open(path, "vectors file") as stream:
         if kind == "npy":
-            beside = _words_beside(path) if words is None else Path(words)
-            width = _read_npy(path, beside, kept, dim)
+            _read_npy(path, None if words is None else Path(words), kept)
+        elif kind == "word2vec-binary":
+            _read_binary(stream, kept)
         else:
-            read = _read_binary if kind == "word2vec-binary" else _read_text
-            width = read(stream, kept, dim)
-    return kept.vectors(width)
+            _read_text(stream, kept)
+    return kept.vectors()

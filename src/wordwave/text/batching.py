@@ -28,14 +28,10 @@ class Sentences:
         if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
             raise WordwaveError(f"ids must be integers, got {ids.dtype}")
         if (lengths < 0).any() or int(lengths.sum()) != len(ids):
-            raise WordwaveError(
-                f"lengths must be at least 0 and add up to the {len(ids)} ids, "
-                f"got a sum of {int(lengths.sum())}"
-            )
-        if len(ids) and int(ids.min()) <= PADDING_ID:
-            raise WordwaveError(
-                f"ids must be above {PADDING_ID}, the padding, got {int(ids.min())}"
-            )
+            rule = f"at least 0 and add up to the {len(ids)} ids"
+            raise WordwaveError(f"lengths must be {rule}, got a sum of {int(lengths.sum())}")
+        if len(ids) and (least := int(ids.min())) <= PADDING_ID:
+            raise WordwaveError(f"ids must be above {PADDING_ID}, the padding, got {least}")
         if not lengths.all():
             worded, lengths = lengths > 0, lengths.clamp(min=1)
             filled = ids.new_full((int(lengths.sum()),), UNKNOWN_ID)
@@ -108,29 +104,25 @@ def bucketed(
 
 
 def token_batches(lengths: Tensor, budget: int, *, generator: torch.Generator) -> list[Tensor]:
-    """The row indices of each batch of an epoch, bucketed by length; batches have a token budget.
-
-    Rows are shuffled and sorted by length in pools of about 50 batches, which keeps padding low and
-    varies the batches between epochs.
+    """As `bucketed`, in batches that have at most `budget` tokens.
 
     Shape: lengths (N,) -> tensors of row indices
     """
     order = torch.randperm(len(lengths), generator=generator)
     per_pool = max(int(POOL * budget / max(float(lengths.float().mean()), 1.0)), 1)
-    batches = [batch for rows in order.split(per_pool) for batch in _filled(rows, lengths, budget)]
+    pools = order.split(per_pool)
+    batches = [pool[rows] for pool in pools for rows in by_length(lengths[pool], budget)]
     shuffled = torch.randperm(len(batches), generator=generator).tolist()
     return [batches[i] for i in shuffled]
 
 
 def by_length(lengths: Tensor, budget: int) -> list[Tensor]:
-    """Row indices in batches of a token budget, sorted by length."""
-    return _filled(torch.arange(len(lengths)), lengths, budget)
+    """Row indices, sorted by length, in the largest batches that have at most `budget` tokens,
+    padding included; a longer row is a batch of its own.
 
-
-def _filled(rows: Tensor, lengths: Tensor, budget: int) -> list[Tensor]:
-    """Rows, sorted by length, in the largest batches that have at most `budget` tokens, padding
-    included; a longer row is a batch of its own."""
-    rows = rows[lengths[rows].argsort(stable=True)]
+    Shape: lengths (N,) -> tensors of row indices
+    """
+    rows = lengths.argsort(stable=True)
     cuts, start = [], 0
     for end, length in enumerate(lengths[rows].tolist()):
         if end > start and (end - start + 1) * length > budget:

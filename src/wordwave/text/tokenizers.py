@@ -22,135 +22,6 @@ from wordwave.errors import WordwaveError, missing_extra, unknown
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-
-N_BYTES = 256
-
-
-def import_extra(module: str) -> Any:
-    """An optional dependency; if it is not installed, the error names the extra."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(missing_extra(error) or str(error), name=error.name) from None
-
-
-class BPETokenizer:
-    """Byte-level BPE. Its vocabulary contains all single bytes, so no token is unknown.
-
-    Made by `train_bpe` or `BPETokenizer.load`. A word is tokenised with the space before it, and
-    the first word gets one too, so a word has the same subwords at every position.
-    """
-
-    kind = "bpe"
-    separator: str | None = " "
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def __call__(self, text: str) -> list[str]:
-        return self._tokenizer.encode(_spaced(text)).tokens
-
-    @property
-    def words(self) -> list[str]:
-        """All subwords; as `extra_words` of a vocabulary they leave nothing unknown."""
-        ids = self._tokenizer.get_vocab()
-        return sorted(ids, key=ids.__getitem__)
-
-    def decode(self, tokens: Sequence[str]) -> str:
-        """The text of these tokens, exactly as it was."""
-        assert self._tokenizer.decoder is not None
-        return self._tokenizer.decoder.decode(list(tokens))[1:]
-
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write `tokenizer.json`, in the format of the library `tokenizers`."""
-        self._tokenizer.save(os.fspath(file))
-
-    @classmethod
-    def load(cls, file: str | os.PathLike[str]) -> BPETokenizer:
-        """A tokenizer from the file that `save` wrote."""
-        empty = _empty_bpe()
-        try:
-            saved = read_json(Path(file))
-            _check(saved, json.loads(empty.to_str()))
-            return cls(type(empty).from_str(json.dumps(saved, ensure_ascii=False)))
-        except Exception as problem:  # the library raises nothing narrower
-            reason = " ".join(str(problem).split())[:200]
-            raise WordwaveError(f"tokenizer file '{file}' cannot be read: {reason}") from None
-
-
-def train_bpe(texts: Iterable[str], vocab_size: int) -> BPETokenizer:
-    """Learn at most `vocab_size` subwords from texts; deterministic."""
-    if vocab_size < N_BYTES:
-        raise WordwaveError(
-            f"vocab_size must be at least {N_BYTES}, the number of bytes, got {vocab_size}"
-        )
-    tokenizer = _empty_bpe()
-    from tokenizers.trainers import BpeTrainer
-
-    trainer = BpeTrainer(
-        vocab_size=vocab_size,
-        min_frequency=2,
-        initial_alphabet=sorted(_alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(map(_spaced, texts), trainer)
-    return BPETokenizer(tokenizer)
-
-
-def _empty_bpe() -> Tokenizer:
-    import_extra("tokenizers")
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            # Split at every space, so that no token crosses the separator.
-            pre_tokenizers.Split(" ", "merged_with_next"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
-
-
-def _alphabet() -> set[str]:
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    return set(ByteLevel.alphabet())
-
-
-class _Bpe(TypedDict):
-    vocab: dict[str, int]
-    merges: list[tuple[str, str]]
-
-
-class _Saved(TypedDict):
-    model: _Bpe
-
-
-def _check(saved: Any, empty: dict[str, Any]) -> None:
-    """Refuse a file that `train_bpe` cannot have written; the library may panic on it."""
-    conform(saved, _Saved, where="it")
-    vocab, merges = saved["model"]["vocab"], saved["model"]["merges"]
-    for given, usual in ((saved, empty), (saved["model"], empty["model"])):
-        for key in sorted((given.keys() | usual.keys()) - {"model", "vocab", "merges"}):
-            # As JSON, which tells `false` from 0 as the library does.
-            if json.dumps(given.get(key)) != json.dumps(usual.get(key)):
-                raise WordwaveError(f"{clipped(key)} must be as train_bpe sets it")
-    if not _alphabet() <= vocab.keys() or sorted(vocab.values()) != list(range(len(vocab))):
-        raise WordwaveError("the vocabulary must hold every byte and be numbered from 0")
-    for left, right in merges:
-        if not {left, right, left + right} <= vocab.keys():
-            raise WordwaveError(
-                f"the vocabulary lacks tokens of the merge {clipped([left, right])}"
-            )
-
-
-def _spaced(text: str) -> str:
-    # A lone surrogate cannot be encoded in UTF-8 and becomes a question mark.
-    return " " + text.encode("utf-8", "replace").decode("utf-8")
-
-
 TOKENIZERS = ("plain", "kim", "bpe")
 
 # Scripts without spaces between words: every character is a token.
@@ -242,27 +113,151 @@ def _any_token() -> re.Pattern[str]:
     return re.compile(rf"{letter}+(?:[{accent}]+{letter}*)*|\S[{accent}]*")
 
 
-class MosesText:
-    """Moses tokenisation and detokenisation.
+def import_extra(module: str) -> Any:
+    """An optional dependency; if it is not installed, the error names the extra."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(missing_extra(error) or str(error), name=error.name) from None
+
+
+class BPETokenizer:
+    """Byte-level BPE. Its vocabulary contains all single bytes, so no token is unknown.
+
+    Made by `train_bpe` or `BPETokenizer.load`. A word is tokenised with the space before it, and
+    the first word gets one too, so a word has the same subwords at every position.
+    """
+
+    kind = "bpe"
+    separator: str | None = " "
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def __call__(self, text: str) -> list[str]:
+        return self._tokenizer.encode(_spaced(text)).tokens
+
+    @property
+    def words(self) -> list[str]:
+        """All subwords; as `extra_words` of a vocabulary they leave nothing unknown."""
+        ids = self._tokenizer.get_vocab()
+        return sorted(ids, key=ids.__getitem__)
+
+    def decode(self, tokens: Sequence[str]) -> str:
+        """The text of these tokens, exactly as it was."""
+        assert self._tokenizer.decoder is not None
+        return self._tokenizer.decoder.decode(list(tokens))[1:]
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write `tokenizer.json`, in the format of the library `tokenizers`."""
+        self._tokenizer.save(os.fspath(file))
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str]) -> BPETokenizer:
+        """A tokenizer from the file that `save` wrote."""
+        empty, alphabet = _empty_bpe()
+        try:
+            saved = read_json(Path(file))
+            _check_saved(saved, json.loads(empty.to_str()), alphabet)
+            return cls(type(empty).from_str(json.dumps(saved, ensure_ascii=False)))
+        except Exception as problem:  # the library raises nothing narrower
+            reason = " ".join(str(problem).split())[:200]
+            raise WordwaveError(f"tokenizer file '{file}' cannot be read: {reason}") from None
+
+
+def train_bpe(texts: Iterable[str], vocab_size: int) -> BPETokenizer:
+    """Learn at most `vocab_size` subwords from texts; deterministic."""
+    tokenizer, alphabet = _empty_bpe()
+    if vocab_size < len(alphabet):
+        raise WordwaveError(
+            f"vocab_size must be at least {len(alphabet)}, the number of bytes, got {vocab_size}"
+        )
+    from tokenizers.trainers import BpeTrainer
+
+    trainer = BpeTrainer(
+        vocab_size=vocab_size, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(map(_spaced, texts), trainer)
+    return BPETokenizer(tokenizer)
+
+
+def _empty_bpe() -> tuple[Tokenizer, list[str]]:
+    """A tokenizer that has learned nothing, and its name of each byte."""
+    import_extra("tokenizers")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.BPE())
+    # Split at every space, so that no token crosses the separator.
+    at_spaces = pre_tokenizers.Split(" ", "merged_with_next")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([at_spaces, to_bytes])
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer, sorted(to_bytes.alphabet())
+
+
+class _Model(TypedDict):
+    vocab: dict[str, int]
+    merges: list[tuple[str, str]]
+
+
+class _Saved(TypedDict):
+    model: _Model
+
+
+def _check_saved(saved: Any, empty: dict[str, Any], alphabet: list[str]) -> None:
+    """Refuse a file that `train_bpe` cannot have written; the library may panic on it."""
+    conform(saved, _Saved, where="it")
+    vocab, merges = saved["model"]["vocab"], saved["model"]["merges"]
+    for given, usual in ((saved, empty), (saved["model"], empty["model"])):
+        for key in sorted((given.keys() | usual.keys()) - {"model", "vocab", "merges"}):
+            # As JSON, which tells `false` from 0 as the library does.
+            if json.dumps(given.get(key)) != json.dumps(usual.get(key)):
+                raise WordwaveError(f"{clipped(key)} must be as train_bpe sets it")
+    if not vocab.keys() >= {*alphabet} or sorted(vocab.values()) != list(range(len(vocab))):
+        raise WordwaveError("the vocabulary must hold every byte and be numbered from 0")
+    for left, right in merges:
+        if not {left, right, left + right} <= vocab.keys():
+            pair = clipped([left, right])
+            raise WordwaveError(f"the vocabulary lacks tokens of the merge {pair}")
+
+
+def _spaced(text: str) -> str:
+    # A lone surrogate cannot be encoded in UTF-8 and becomes a question mark.
+    return " " + text.encode("utf-8", "replace").decode("utf-8")
+
+
+class SpacedText:
+    """Splits texts that are tokenised already: only white space is normalised.
 
     Args:
-        language: `en`, `de`, …; for one that Moses has no rules for, those of English are used.
+        language: `en`, `de`, …
         lower_case: lower-case the tokens.
     """
 
-    def __init__(self, language: str, *, lower_case: bool = False) -> None:
+    def __init__(self, language: str = "", *, lower_case: bool = False) -> None:
         self.language, self.lower_case = language, lower_case
 
     def tokenised(self, text: str) -> str:
         """Words and punctuation marks, separated by single spaces."""
-        if not text.strip():
-            return ""
-        normalizer, tokenizer, _ = self._moses
-        tokens = tokenizer.tokenize(normalizer.normalize(text), escape=False, return_str=True)
+        tokens = self._tokens(text) if text.strip() else ""
         return tokens.lower() if self.lower_case else tokens
+
+    def _tokens(self, text: str) -> str:
+        return " ".join(text.split())
 
     def plain(self, tokenised: str) -> str:
         """The detokenised text."""
+        return tokenised
+
+
+class MosesText(SpacedText):
+    """Moses tokenisation and detokenisation; a language without rules has those of English."""
+
+    def _tokens(self, text: str) -> str:
+        normalizer, tokenizer, _ = self._moses
+        return tokenizer.tokenize(normalizer.normalize(text), escape=False, return_str=True)
+
+    def plain(self, tokenised: str) -> str:
         return self._moses[2].detokenize(tokenised.split())
 
     @cached_property
@@ -273,25 +268,6 @@ class MosesText:
             sacremoses.MosesTokenizer(lang=self.language),
             sacremoses.MosesDetokenizer(lang=self.language),
         )
-
-
-class SpacedText:
-    """Text that is tokenised already: only white space is normalised.
-
-    Args: as `MosesText`.
-    """
-
-    def __init__(self, language: str = "", *, lower_case: bool = False) -> None:
-        self.language, self.lower_case = language, lower_case
-
-    def tokenised(self, text: str) -> str:
-        """Words separated by single spaces."""
-        words = " ".join(text.split())
-        return words.lower() if self.lower_case else words
-
-    def plain(self, tokenised: str) -> str:
-        """The text unchanged."""
-        return tokenised
 
 
 _WORD = re.compile(r"[\w'’-]+|[.!?]")

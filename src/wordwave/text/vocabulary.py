@@ -54,9 +54,8 @@ class Vocabulary:
         counts: Counter[str] = Counter()
         for tokens in token_lists:
             if isinstance(tokens, str):
-                raise WordwaveError(
-                    f"token_lists must hold lists of tokens, got the text {tokens!r}"
-                )
+                found = f"the text {clipped(tokens)}"
+                raise WordwaveError(f"token_lists must hold lists of tokens, got {found}")
             counts.update(tokens)
         frequent = [word for word, count in counts.items() if count >= min_count]
         frequent.sort(key=lambda word: (-counts[word], word))
