@@ -99,10 +99,7 @@ class SharedStudy:
         return sorted(self._trials("COMPLETE", "PRUNED"), key=lambda t: t.user_attrs["slot"])
 
     def _trials(self, *states: str) -> list[FrozenTrial]:
-        from optuna.trial import TrialState
-
-        wanted = [TrialState[name] for name in states]
-        return self.study.get_trials(deepcopy=False, states=wanted)
+        return [t for t in self.study.get_trials(deepcopy=False) if t.state.name in states]
 
     def _settings(self, drawn: Collection[str] | None) -> dict[str, Any]:
         """The settings that all trials share, after a check of all that was read."""
