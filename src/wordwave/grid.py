@@ -133,9 +133,12 @@ class Store:
         return self.path.read_bytes() if self.path.exists() else b""
 
     def _parse(self, content: bytes) -> list[Record]:
-        objects = (_json(line) for line in content.split(b"\n"))
-        records = (self.upgrade(found) for found in objects if isinstance(found, dict))
-        return [record for record in records if self.is_record(record)]
+        records = []
+        for found in map(_json, content.split(b"\n")):
+            with suppress(WordwaveError):  # `upgrade` refuses a setting under two names
+                if isinstance(found, dict) and self.is_record(record := self.upgrade(found)):
+                    records.append(record)
+        return records
 
 
 def key_of(record: Mapping[str, Any], fields: Iterable[str]) -> Key:
