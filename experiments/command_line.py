@@ -25,7 +25,7 @@ from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.grid import Backend, FailedCellsError, check_grid
 from wordwave.models.config import ENCODERS, EncoderKind
-from wordwave.search.space import SpaceName
+from wordwave.search.trials import SpaceName
 
 if TYPE_CHECKING:
     from experiments.cells import TrainingCell

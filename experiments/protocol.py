@@ -20,7 +20,7 @@ from wordwave.tasks.config import ClassificationConfig
 if TYPE_CHECKING:
     from wordwave.data.splits import Splits
     from wordwave.grid import Record
-    from wordwave.search.space import SpaceName
+    from wordwave.search.trials import SpaceName
 
 KEY = (
     "kind",

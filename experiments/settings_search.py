@@ -22,8 +22,7 @@ from wordwave.errors import WordwaveError
 
 if TYPE_CHECKING:
     from wordwave.grid import Record, Store
-    from wordwave.search.space import Setting
-    from wordwave.search.trials import SearchPlan
+    from wordwave.search.trials import SearchPlan, Setting
 
 
 def search_cells(cells: Iterable[TrainingCell], search: SearchConfig) -> list[TrainingCell]:

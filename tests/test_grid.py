@@ -244,6 +244,15 @@ def test_a_record_of_an_earlier_version_is_upgraded_before_it_is_checked(tmp_pat
     assert len(store.records()) == 2
 
 
+def test_a_record_that_cannot_be_upgraded_is_skipped(tmp_path):
+    store = Store(tmp_path / "r.jsonl", ("seed",))
+    twice = {"seed": 0, "how": {"training": {"clip": 1.0, "max_grad_norm": 1.0}}}
+    store.path.write_text(json.dumps(twice) + '\n{"seed": 1}\n')
+    assert store.records() == [{"seed": 1}] and "1 line is not a record" in store.skipped()
+    store.append({"seed": 0})
+    assert [record["seed"] for record in store.records()] == [1, 0]
+
+
 def test_records_come_back_in_order_and_once(tmp_path):
     store = Store(tmp_path / "deep" / "r.jsonl", ("cell", "seed"))
     for seed in (0, 1, 0):

@@ -38,13 +38,10 @@ from filelock import Timeout
 
 from wordwave.errors import WordwaveError
 from wordwave.files import locked, naming, write_whole
+from wordwave.limits import check_limit
 from wordwave.migrate import upgrade_record
-from wordwave.workers import Backend, Failure, start_workers
-
-__all__ = [
-    "Backend", "Count", "FailedCellsError", "Grid", "Key", "Positive", "Record", "Share", "Store",
-    "check_grid", "fits", "key_of",
-]  # fmt: skip
+from wordwave.workers import Backend as Backend
+from wordwave.workers import Failure, start_workers
 
 Record = dict[str, Any]
 Key = tuple[str, ...]
@@ -53,10 +50,6 @@ CellT = TypeVar("CellT")
 Count = Annotated[int, lambda n: n >= 1]
 Positive = Annotated[float, lambda value: value > 0]
 Share = Annotated[float, lambda value: 0 <= value <= 1]
-
-
-def _any(record: Record) -> bool:
-    return True
 
 
 class Store:
@@ -73,7 +66,7 @@ class Store:
         self,
         path: Path,
         key: Iterable[str],
-        is_record: Callable[[Record], bool] = _any,
+        is_record: Callable[[Record], bool] = lambda record: True,
         *,
         upgrade: Callable[[Record], Record] = upgrade_record,
     ) -> None:
@@ -103,10 +96,8 @@ class Store:
         """A note on the lines that are not records, "" if there are none."""
         lines = [line for line in self._content().splitlines() if line.strip()]
         n = len(lines) - len(self.records())
-        if not n:
-            return ""
         what = "line is not a record" if n == 1 else "lines are not records"
-        return f"'{self.path}': {n} {what} of this experiment, skipped"
+        return f"'{self.path}': {n} {what} of this experiment, skipped" if n else ""
 
     def clean(self) -> None:
         """Remove what killed processes left behind: broken lines and lock files."""
@@ -128,12 +119,10 @@ class Store:
         name = sha256("\n".join(self.key_of(record)).encode()).hexdigest()[:16]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
-            try:
+            is_ours = False
+            with suppress(Timeout):
                 claim = self.path.with_name(f".{self.path.name}.{name}.lock")
                 held.enter_context(locked(claim, timeout=0))
-            except Timeout:
-                is_ours = False
-            else:
                 is_ours = self.key_of(record) not in self.done()
             yield is_ours
 
@@ -144,9 +133,12 @@ class Store:
         return self.path.read_bytes() if self.path.exists() else b""
 
     def _parse(self, content: bytes) -> list[Record]:
-        objects = (_json(line) for line in content.split(b"\n"))
-        records = (self.upgrade(found) for found in objects if isinstance(found, dict))
-        return [record for record in records if self.is_record(record)]
+        records = []
+        for found in map(_json, content.split(b"\n")):
+            with suppress(WordwaveError):  # `upgrade` refuses a setting under two names
+                if isinstance(found, dict) and self.is_record(record := self.upgrade(found)):
+                    records.append(record)
+        return records
 
 
 def key_of(record: Mapping[str, Any], fields: Iterable[str]) -> Key:
@@ -293,7 +285,6 @@ class Grid(Generic[CellT]):
         failures: list[Failure] = []
         claims: dict[Key, ExitStack] = {}
         with ExitStack() as at_exit, start_workers(self.run, n_jobs, backend, address) as workers:
-            at_exit.callback(_close_all, claims)
             while left or workers.n_running:
                 for record in store.records():  # by other processes
                     if left.pop(store.key_of(record), None) is not None:
@@ -305,7 +296,7 @@ class Grid(Generic[CellT]):
                     if self.exclusive and not claim.enter_context(store.claimed(self.key(cell))):
                         claim.close()
                         continue
-                    claims[key] = claim
+                    claims[key] = at_exit.enter_context(claim)
                     workers.submit(left.pop(key))
                 if left and not workers.n_running:
                     if not is_waiting:
@@ -313,23 +304,17 @@ class Grid(Generic[CellT]):
                         is_waiting = True
                     time.sleep(_PAUSE)
                 for cell, result in workers.wait(_PAUSE if left and workers.has_room else None):
-                    if isinstance(result, Failure):
-                        failures.append(result)
-                    else:
+                    with claims.pop(self.key_of(cell)):
+                        if isinstance(result, Failure):
+                            failures.append(result)
+                            continue
                         store.append(result)
-                    claims.pop(self.key_of(cell)).close()
-                    if not isinstance(result, Failure):
-                        yield result
+                    yield result
         if failures:
             raise FailedCellsError(
                 f"{len(failures)} of {n_missing} could not be run, the others are kept; the first, "
                 f"{failures[0].task}: {failures[0].reason}"
             )
-
-
-def _close_all(claims: Mapping[Key, ExitStack]) -> None:
-    for claim in claims.values():
-        claim.close()
 
 
 class FailedCellsError(WordwaveError):
@@ -338,11 +323,8 @@ class FailedCellsError(WordwaveError):
 
 def check_grid(n_cells_per_seed: int, seeds: int, n_jobs: int) -> None:
     """Refuse a grid that is too large to run, before its cells are listed."""
-    for name, value in (("seeds", seeds), ("jobs", n_jobs)):
-        if value < 1:
-            raise WordwaveError(f"{name} must be at least 1, got {value}")
-    if n_jobs > MAX_JOBS:
-        raise WordwaveError(f"jobs must be at most {MAX_JOBS}, got {n_jobs}")
+    check_limit("seeds", seeds, (1, math.inf))
+    check_limit("jobs", n_jobs, (1, MAX_JOBS))
     most = max(MAX_CELLS // max(n_cells_per_seed, 1), 1)
     if seeds > most:
         raise WordwaveError(

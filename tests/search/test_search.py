@@ -13,13 +13,17 @@ from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
 from wordwave.models.config import ENCODERS, ModelConfig
-from wordwave.search.space import SPACES, Range, Setting, n_combinations, varied, with_values
 from wordwave.search.study import SharedStudy, alive
 from wordwave.search.trials import (
+    SPACES,
+    Range,
     SearchPlan,
+    Setting,
     dev_accuracy,
     distributions_of,
+    n_combinations,
     run_trials,
+    varied,
     write_files,
 )
 from wordwave.tasks.config import ClassificationConfig, TextConfig
@@ -100,7 +104,7 @@ def test_every_value_of_a_space_makes_a_config_that_can_be_read_back(space):
     for setting in SPACES[space]:
         values = setting.values
         for value in (values.low, values.high) if isinstance(values, Range) else values:
-            config = with_values(ClassificationConfig(), [setting], {setting.name: value})
+            config = with_settings(ClassificationConfig(), **{setting.name: value})
             assert getattr(getattr(config, setting.part), setting.name) == value
             assert from_dict(ClassificationConfig, to_dict(config)) == config
 

@@ -14,7 +14,7 @@ from wordwave.cli.console import parsed
 from wordwave.cli.train import defaults_from
 from wordwave.errors import WordwaveError
 from wordwave.grid import MAX_JOBS
-from wordwave.search.space import SpaceName
+from wordwave.search.trials import SpaceName
 from wordwave.tasks.config import ClassificationConfig
 
 if TYPE_CHECKING:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from wordwave.errors import WordwaveError, unknown
 from wordwave.tasks.classification import NO_TARGET
-from wordwave.text.vocabulary import SPECIALS, UNKNOWN_ID
+from wordwave.text.vocabulary import PADDING_ID, SPECIALS, UNKNOWN_ID
 
 Sentence = list[str]
 Pair = tuple[Sentence, Sentence]
+Maker = Callable[[random.Random, int], tuple[Sentence, Sentence]]
+"""Draws a pair (no, yes) of sentences of a length, or a question and its answer."""
 
 FILLERS = tuple(f"w{i:02d}" for i in range(100))
 A, B = "A", "B"
@@ -37,11 +39,9 @@ def _fill(rng: random.Random, length: int, placed: dict[int, str]) -> Sentence:
     return sentence
 
 
-def _rearranged(sentence: Sentence, moves: dict[int, int]) -> Sentence:
-    """The sentence with words moved (from: to); the moves permute a set of positions."""
+def _swapped(sentence: Sentence, i: int, j: int) -> Sentence:
     result = list(sentence)
-    for source, target in moves.items():
-        result[target] = sentence[source]
+    result[i], result[j] = sentence[j], sentence[i]
     return result
 
 
@@ -49,7 +49,7 @@ def precedence(rng: random.Random, length: int) -> Pair:
     """Does A come before B?"""
     i, j = sorted(rng.sample(range(length), 2))
     yes = _fill(rng, length, {i: A, j: B})
-    return _rearranged(yes, {i: j, j: i}), yes
+    return _swapped(yes, i, j), yes
 
 
 def adjacency(rng: random.Random, length: int) -> Pair:
@@ -60,9 +60,8 @@ def adjacency(rng: random.Random, length: int) -> Pair:
     i = rng.randrange(length - 2)
     yes = _fill(rng, length, {i: A, i + 1: B})
     if rng.random() < 0.5:
-        return _rearranged(yes, {i: i + 1, i + 1: i}), yes
-    far = rng.randrange(i + 2, length)
-    return _rearranged(yes, {i + 1: far, far: i + 1}), yes
+        return _swapped(yes, i, i + 1), yes
+    return _swapped(yes, i + 1, rng.randrange(i + 2, length)), yes
 
 
 def kth_word(rng: random.Random, length: int) -> Pair:
@@ -70,7 +69,7 @@ def kth_word(rng: random.Random, length: int) -> Pair:
     k = KTH - 1
     other = rng.choice([p for p in range(length) if p != k])
     yes = _fill(rng, length, {k: A, other: B})
-    return _rearranged(yes, {k: other, other: k}), yes
+    return _swapped(yes, k, other), yes
 
 
 def distance(rng: random.Random, length: int) -> Pair:
@@ -79,7 +78,7 @@ def distance(rng: random.Random, length: int) -> Pair:
     i = rng.randrange(length - NEAR)
     near, far = rng.randrange(1, NEAR), rng.randrange(NEAR, length - i)
     yes = _fill(rng, length, {i: first, i + near: second})
-    return _rearranged(yes, {i + near: i + far, i + far: i + near}), yes
+    return _swapped(yes, i + near, i + far), yes
 
 
 def reversal(rng: random.Random, length: int) -> Pair:
@@ -154,27 +153,24 @@ def swap(rng: random.Random, length: int) -> Pair:
         no += ["and", *_clause(rng)]
     no = [*rng.choices(ADVERBS, k=length - len(no)), *no]
     kinds = [KINDS.get(word, word) for word in no]
-    i = rng.choice([i for i in range(len(no) - 1) if kinds[i] != kinds[i + 1]])
-    return no, _rearranged(no, {i: i + 1, i + 1: i})
+    i = rng.choice([i for i, (a, b) in enumerate(pairwise(kinds)) if a != b])
+    return no, _swapped(no, i, i + 1)
 
 
-def swap_in(text: Sequence[Sentence]) -> Callable[[random.Random, int], Pair]:
+def swap_in(sentences: Sequence[Sentence]) -> Maker:
     """Were two adjacent words swapped, in given sentences? The length is an upper bound."""
-    usable = [s for s in text if any(a != b for a, b in pairwise(s))]
-    if not usable:
-        raise WordwaveError("no sentence with two different adjacent words")
 
-    def maker(rng: random.Random, length: int) -> Pair:
-        sentence = rng.choice(usable)
+    def make(rng: random.Random, length: int) -> Pair:
+        sentence = rng.choice(sentences)
         i = rng.choice([i for i, (a, b) in enumerate(pairwise(sentence)) if a != b])
         start = rng.randint(max(i + 2 - length, 0), min(i, max(len(sentence) - length, 0)))
-        no, i = sentence[start : start + length], i - start
-        return no, _rearranged(no, {i: i + 1, i + 1: i})
+        no = sentence[start : start + length]
+        return no, _swapped(no, i - start, i - start + 1)
 
-    return maker
+    return make
 
 
-PAIR_TASKS: dict[str, Callable[[random.Random, int], Pair]] = {
+PAIR_TASKS: dict[str, Maker] = {
     "precedence": precedence,
     "adjacency": adjacency,
     "kth-word": kth_word,
@@ -193,35 +189,31 @@ NOISE, ASK, BLANK = "-", "?", "_"
 N_ANSWERS = 5
 
 
-def _of_all_words(answer: Callable[[Sentence], Sentence]) -> Callable[..., QuestionAnswer]:
+def _of_all_words(answer: Callable[[Sentence], Sentence]) -> Maker:
     """The answer is a function of all words."""
 
-    def maker(rng: random.Random, length: int) -> QuestionAnswer:
+    def make(rng: random.Random, length: int) -> QuestionAnswer:
         words = rng.choices(SYMBOLS, k=length)
         return [*words, ASK], answer(words)
 
-    return maker
+    return make
 
 
 def selective_copy(rng: random.Random, length: int) -> QuestionAnswer:
     """The five words among dashes, in their order."""
     words = rng.choices(SYMBOLS, k=N_ANSWERS)
-    question = [NOISE] * length
-    for place, word in zip(sorted(rng.sample(range(length), N_ANSWERS)), words, strict=True):
-        question[place] = word
-    return [*question, ASK], words
+    places = dict(zip(sorted(rng.sample(range(length), N_ANSWERS)), words, strict=True))
+    return [*(places.get(i, NOISE) for i in range(length)), ASK], words
 
 
 def recall(rng: random.Random, length: int) -> QuestionAnswer:
     """Associative recall: the value of a key, after pairs of key and value among dashes."""
     n_pairs = min(length // 2, len(SYMBOLS))
-    keys = rng.sample(SYMBOLS, n_pairs)
-    values = rng.choices(SYMBOLS, k=n_pairs)
+    keys, values = rng.sample(SYMBOLS, n_pairs), rng.choices(SYMBOLS, k=n_pairs)
     asked = rng.randrange(n_pairs)
-    pairs = [[key, value] for key, value in zip(keys, values, strict=True)]
-    pairs += [[NOISE, NOISE] for _ in range(length // 2 - n_pairs)]
+    pairs = [*zip(keys, values, strict=True), *[(NOISE, NOISE)] * (length // 2 - n_pairs)]
     rng.shuffle(pairs)
-    return [*(word for pair in pairs for word in pair), ASK, keys[asked]], [values[asked]]
+    return [*chain.from_iterable(pairs), ASK, keys[asked]], [values[asked]]
 
 
 def index(rng: random.Random, length: int) -> QuestionAnswer:
@@ -231,7 +223,7 @@ def index(rng: random.Random, length: int) -> QuestionAnswer:
     return [*words, ASK, f"n{asked + 1}"], [words[asked]]
 
 
-SEQUENCE_TASKS: dict[str, Callable[[random.Random, int], QuestionAnswer]] = {
+SEQUENCE_TASKS: dict[str, Maker] = {
     "copy": _of_all_words(list),
     "reverse": _of_all_words(lambda words: words[::-1]),
     "sort": _of_all_words(sorted),
@@ -263,10 +255,10 @@ class ProbeTask:
     name: str
     words: list[str]
     n_classes: int
-    make: Callable[[random.Random, int], Any]
-    make_for_test: Callable[[random.Random, int], Any]
+    make: Maker
+    make_for_test: Maker
     """As `make`; for `swap-text`, from sentences that `make` never draws."""
-    marked: frozenset[str]
+    marked: frozenset[str] = frozenset()
     """Words whose position decides the answer, if the task has such."""
 
     @property
@@ -287,44 +279,56 @@ class ProbeTask:
         targets: list[list[int]] = []
         while len(rows) < n:
             made = make(rng, rng.randint(*lengths))
+            first, second = ([index.get(w, UNKNOWN_ID) for w in words] for words in made)
             if self.is_sequence:
-                question, answer = made
-                rows.append([index[w] for w in question] + [index[BLANK]] * len(answer))
-                targets.append([NO_TARGET] * len(question) + [index[w] for w in answer])
+                rows.append(first + [index[BLANK]] * len(second))
+                targets.append([NO_TARGET] * len(first) + second)
             else:
-                rows += [[index.get(w, UNKNOWN_ID) for w in sentence] for sentence in made]
+                rows += [first, second]
+                targets += [[0], [1]]
         if self.is_sequence:
-            return ProbeData(_padded(rows, 0), _padded(targets, NO_TARGET))
-        return ProbeData(_padded(rows, 0), torch.arange(len(rows)) % 2)
+            return ProbeData(_padded(rows, PADDING_ID), _padded(targets, NO_TARGET))
+        return ProbeData(_padded(rows, PADDING_ID), torch.tensor(targets).flatten())
+
+
+def _padded(rows: list[list[int]], value: int) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
 def probe_task(name: str, text: Path | None = None) -> ProbeTask:
     """A task by name; `swap-text` needs a text file."""
     if name == TEXT_TASK:
-        if text is None:
-            raise WordwaveError(f"task {TEXT_TASK!r} needs a text file, one sentence a line")
-        sentences = read_sentences(text)
-        random.Random(0).shuffle(sentences)
-        kept, held_out = sentences[len(sentences) // 5 :], sentences[: len(sentences) // 5]
-        words = sorted({w for s in kept for w in s})
-        try:
-            makers = swap_in(kept), swap_in(held_out)
-        except WordwaveError as error:
-            raise WordwaveError(
-                f"text file '{text}' needs more sentences: {len(sentences)} different ones of at "
-                f"least two words, a fifth of them held out, have {error}"
-            ) from None
-        return ProbeTask(name, [*SPECIALS, *words], 2, *makers, frozenset())
+        return _text_task(text)
     if name in SEQUENCE_TASKS:
-        words = [*SPECIALS, *SYMBOLS, NOISE, ASK, BLANK]
-        words += [f"n{i}" for i in range(1, 11)]
-        ask = SEQUENCE_TASKS[name]
-        return ProbeTask(name, words, len(words), ask, ask, frozenset())
-    if name in PAIR_TASKS:
-        pair = PAIR_TASKS[name]
-        known, marked = _words_of(name)
-        return ProbeTask(name, [*SPECIALS, *known], 2, pair, pair, marked)
-    raise unknown("task", name, TASK_NAMES)
+        words = [*SPECIALS, *SYMBOLS, NOISE, ASK, BLANK, *(f"n{i}" for i in range(1, 11))]
+        return ProbeTask(name, words, len(words), SEQUENCE_TASKS[name], SEQUENCE_TASKS[name])
+    if name not in PAIR_TASKS:
+        raise unknown("task", name, TASK_NAMES)
+    marked: Sequence[str] = [f"n{i}" for i in range(10)] if name == "reversal" else [A, B]
+    words = [*marked, *FILLERS]
+    if name in ("swap", "who-did-what"):
+        marked = ANIMALS + PEOPLE if name == "who-did-what" else ()
+        words = ["the", "and", "was", "by", *ANIMALS, *PEOPLE, *ACTIVE, *ADJECTIVES, *ADVERBS]
+    make = PAIR_TASKS[name]
+    return ProbeTask(name, [*SPECIALS, *words], 2, make, make, frozenset(marked))
+
+
+def _text_task(text: Path | None) -> ProbeTask:
+    if text is None:
+        raise WordwaveError(f"task {TEXT_TASK!r} needs a text file, one sentence a line")
+    sentences = read_sentences(text)
+    random.Random(0).shuffle(sentences)
+    n_held = len(sentences) // 5
+    words = sorted(set(chain.from_iterable(sentences[n_held:])))
+    kept, held_out = (
+        [s for s in part if len(set(s)) > 1] for part in (sentences[n_held:], sentences[:n_held])
+    )
+    if not kept or not held_out:
+        raise WordwaveError(
+            f"text file '{text}' needs more sentences: {len(sentences)} different ones of at least "
+            "two words, a fifth of them held out, have none with two different adjacent words"
+        )
+    return ProbeTask(TEXT_TASK, [*SPECIALS, *words], 2, swap_in(kept), swap_in(held_out))
 
 
 def read_sentences(path: Path) -> list[list[str]]:
@@ -337,18 +341,3 @@ def read_sentences(path: Path) -> list[list[str]]:
         raise WordwaveError(f"text file '{path}' is not UTF-8 at byte {error.start}") from None
     sentences = dict.fromkeys(tuple(line.lower().split()) for line in lines)
     return [list(words) for words in sentences if len(words) > 1]
-
-
-def _words_of(name: str) -> tuple[Sequence[str], frozenset[str]]:
-    """The words of a pair task, and those whose position decides the answer."""
-    if name in ("swap", "who-did-what"):
-        kinds = (ANIMALS, PEOPLE, ACTIVE, ADJECTIVES, ADVERBS)
-        words = ["the", "and", "was", "by", *(word for kind in kinds for word in kind)]
-        return words, frozenset(ANIMALS + PEOPLE if name == "who-did-what" else ())
-    marked = [f"n{i}" for i in range(10)] if name == "reversal" else [A, B]
-    return [*marked, *FILLERS], frozenset(marked)
-
-
-def _padded(rows: list[list[int]], value: int) -> Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([row + [value] * (width - len(row)) for row in rows])

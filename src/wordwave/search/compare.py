@@ -43,6 +43,7 @@ COLUMNS = {
 }
 """Fields of table.csv, and what they are called in the table; all but the first three and the
 spread are means over seeds."""
+COUNTS = ("parameters", "words_per_second", "predictions_per_second")
 
 
 class _CandidateRecord(TypedDict):
@@ -76,30 +77,23 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The conditions that all candidates share.
-
-    Args:
-        data: what they are trained and tested on.
-        recipes: the settings of each encoder, the same for all embeddings.
-        examples: a fingerprint of the examples.
-    """
+    """The conditions that all candidates share."""
 
     data: DataConfig
+    """What they are trained and tested on."""
     recipes: Mapping[EncoderKind, ClassificationConfig]
+    """The settings of each encoder, the same for all embeddings."""
     examples: str
+    """A fingerprint of the examples."""
 
     def config(self, candidate: Candidate) -> ClassificationConfig:
-        """The settings of a candidate."""
         recipe = replace(self.recipes[candidate.encoder], data=self.data)
         return with_settings(recipe, **asdict(candidate))
 
     def key(self, candidate: Candidate) -> Record:
         """The fields that identify a candidate's record."""
-        return {
-            **asdict(candidate),
-            "config": to_dict(self.config(candidate)),
-            "examples": self.examples,
-        }
+        config = to_dict(self.config(candidate))
+        return {**asdict(candidate), "config": config, "examples": self.examples}
 
     def run(self, candidate: Candidate) -> Record:
         """Train, score on the test set and time predictions, on one thread."""
@@ -196,18 +190,17 @@ def write_files(records: Sequence[Record], table: ResultTable, folder: Path) -> 
 
 def mean_scores(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Means over the seeds of each encoder and embedding, and the spread of test accuracy."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record["encoder"], record["embedding"]), []).append(record)
     rows: list[dict[str, Any]] = []
     for encoder, embedding in product(ENCODERS, EMBEDDING_KINDS):
-        if same := groups.get((encoder, embedding)):
-            means = [name for name in COLUMNS if isinstance(same[0].get(name), (int, float))]
-            row: dict[str, Any] = {name: fmean(r[name] for r in same) for name in means}
-            test = [r["test_accuracy"] for r in same]
-            row |= {"encoder": encoder, "embedding": embedding, "seeds": len(same)}
-            row["spread"] = stdev(test) if len(test) > 1 else None
-            for name in ("parameters", "words_per_second", "predictions_per_second"):
-                row[name] = round(row[name])
-            rows.append({name: row[name] for name in COLUMNS})
+        same = [r for r in records if (r["encoder"], r["embedding"]) == (encoder, embedding)]
+        if not same:
+            continue
+        row: dict[str, Any] = dict.fromkeys(COLUMNS)
+        row |= {"encoder": encoder, "embedding": embedding, "seeds": len(same)}
+        if len(same) > 1:
+            row["spread"] = stdev(r["test_accuracy"] for r in same)
+        for name in COLUMNS.keys() - {"encoder", "embedding", "seeds", "spread"}:
+            mean = fmean(r[name] for r in same)
+            row[name] = round(mean) if name in COUNTS else mean
+        rows.append(row)
     return rows

@@ -70,46 +70,39 @@ class SharedStudy:
         path = folder / JOURNAL
         for sign in folder.glob(".worker-*.lock"):
             _is_alive(sign)
-        with writing:
+        with writing, _readable(path):
             _remove_torn_line(path)
-        with _readable(path):
-            storage = JournalStorage(_journal(path, writing))
-        pruner = optuna.pruners.MedianPruner(n_warmup_steps=FIRST_EVALUATED)
-
-        def begin() -> Any:
-            return optuna.create_study(
-                storage=storage, study_name=_NAME, direction="maximize", pruner=pruner
-            )
-
         with self._claiming, _readable(path):
+            there: dict[str, Any] | None = None
+            storage = JournalStorage(_journal(path, writing))
+            pruner = optuna.pruners.MedianPruner(n_warmup_steps=FIRST_EVALUATED)
+            options: Any = {"study_name": _NAME, "storage": storage, "pruner": pruner}
             if _NAME in optuna.get_all_study_names(storage):
-                self.study = optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
-            else:
-                self.study = begin()
-            self._check_trials(drawn)
-            there: dict[str, Any] | None = self.study.user_attrs.get("settings")
-            if not fits(there, dict | None):
-                raise TypeError("settings")
-            there = None if there is None else upgrade_flat(there)
-            if there is not None and there != settings and not self._held():
-                optuna.delete_study(study_name=_NAME, storage=storage)  # nothing would be lost
-                self.study, there = begin(), None
+                self.study = optuna.load_study(**options)
+                there = self._settings(drawn)
+                if there != settings and not self._held():
+                    optuna.delete_study(study_name=_NAME, storage=storage)  # nothing is lost
+                    there = None
             if there is None:
-                self.study.set_user_attr("settings", settings)
-        if there is not None:
-            _check_same(folder, {**(defaults or {}), **there}, settings)
+                self.study = optuna.create_study(direction="maximize", **options)
+                self.study.set_user_attr("settings", there := settings)
+        there = {**(defaults or {}), **there}
+        for name, here in settings.items():
+            if there.get(name) != here:
+                raise WordwaveError(
+                    f"'{folder}' holds a search with {name} {there.get(name)!r}, here it is "
+                    f"{here!r}: choose another --out, or remove that folder"
+                )
 
     def finished(self) -> list[FrozenTrial]:
         """The trials that are complete or were pruned, by slot."""
         return sorted(self._trials("COMPLETE", "PRUNED"), key=lambda t: t.user_attrs["slot"])
 
     def _trials(self, *states: str) -> list[FrozenTrial]:
-        from optuna.trial import TrialState
+        return [t for t in self.study.get_trials(deepcopy=False) if t.state.name in states]
 
-        wanted = [TrialState[name] for name in states]
-        return self.study.get_trials(deepcopy=False, states=wanted)
-
-    def _check_trials(self, drawn: Collection[str] | None) -> None:
+    def _settings(self, drawn: Collection[str] | None) -> dict[str, Any]:
+        """The settings that all trials share, after a check of all that was read."""
         for trial in self.finished():
             parts = (
                 (trial.user_attrs["slot"], int),
@@ -123,6 +116,10 @@ class SharedStudy:
                 raise WordwaveError(f"trial {trial.number}")
             if drawn is not None and set(trial.params) != set(drawn):
                 raise WordwaveError(f"trial {trial.number} draws {', '.join(trial.params)}")
+        settings = self.study.user_attrs.get("settings", {})
+        if not fits(settings, dict):
+            raise WordwaveError("settings")
+        return upgrade_flat(settings)
 
     def ranked(self) -> list[FrozenTrial]:
         """The complete trials, best first."""
@@ -137,7 +134,7 @@ class SharedStudy:
         Args:
             space: optuna's distribution of each setting.
             n: number of slots.
-            worker: the name that `alive` returned.
+            worker: its name from `alive`.
             first: the values of slot 0, which are drawn if `None`.
         """
         import optuna
@@ -166,17 +163,14 @@ class SharedStudy:
         trial: Trial = self.study.ask(space)
         others = self._trials("COMPLETE", "PRUNED", "RUNNING")
         tried = [t.params for t in others if t.number != trial.number]
-        if trial.params not in tried or not all(hasattr(d, "choices") for d in space.values()):
-            return trial
-        grid = product(*(d.choices for d in space.values()))
-        combinations = [dict(zip(space, values, strict=True)) for values in grid]
-        untried = [values for values in combinations if values not in tried]
-        if not untried:
-            return trial
-        self.study.tell(trial, state=TrialState.FAIL)
-        self.study.enqueue_trial(rng.choice(untried))
-        again: Trial = self.study.ask(space)
-        return again
+        if trial.params in tried and all(hasattr(d, "choices") for d in space.values()):
+            grid = product(*(d.choices for d in space.values()))
+            combinations = [dict(zip(space, values, strict=True)) for values in grid]
+            if untried := [values for values in combinations if values not in tried]:
+                self.study.tell(trial, state=TrialState.FAIL)
+                self.study.enqueue_trial(rng.choice(untried))
+                trial = self.study.ask(space)
+        return trial
 
     def abandoned(self) -> list[int]:
         """The slots of trials whose workers were killed and that no other worker has claimed."""
@@ -256,18 +250,8 @@ def _remove_torn_line(journal: Path) -> None:
     """Cut off a last line that a full disk or a power cut left half written."""
     text = journal.read_bytes() if journal.exists() else b""
     whole = text[: text.rfind(b"\n") + 1]
-    with _readable(journal):
-        for line in whole.splitlines():
-            json.loads(line)["op_code"]
+    for line in whole.splitlines():
+        json.loads(line)["op_code"]
     if whole != text:
         with journal.open("rb+") as file:
             file.truncate(len(whole))
-
-
-def _check_same(folder: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    for name in here:
-        if there.get(name) != here[name]:
-            raise WordwaveError(
-                f"'{folder}' holds a search with {name} {there.get(name)!r}, here it is "
-                f"{here[name]!r}: choose another --out, or remove that folder"
-            )

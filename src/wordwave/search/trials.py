@@ -8,26 +8,17 @@ the validation set as its starting point. A search is never given test examples.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
+from math import ceil, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from wordwave.config_io import dump_yaml, flatten, to_dict
+from wordwave.config_io import dump_yaml, flatten, to_dict, with_settings
 from wordwave.data.splits import Splits
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
-from wordwave.search.space import (
-    Range,
-    Setting,
-    SpaceName,
-    given,
-    n_combinations,
-    varied,
-    with_values,
-)
 from wordwave.search.study import SharedStudy, alive
 from wordwave.tables import Content, ResultTable, rows_to_csv
 from wordwave.tasks.config import ClassificationConfig
@@ -36,9 +27,119 @@ from wordwave.workers import Failure, ProcessWorkers
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
+SpaceName = Literal["paper", "narrow", "wide"]
 
 _PAUSE = 0.2
 """Seconds between two looks at the study."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Any number from low to high, drawn uniformly, or log-uniformly with `log`."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def _encoder(*kinds: str) -> Callable[[ClassificationConfig], bool]:
+    return lambda config: config.model.encoder in kinds
+
+
+def _is_complex(config: ClassificationConfig) -> bool:
+    return config.model.embedding.field == "complex"
+
+
+def _has_complex_scores(config: ClassificationConfig) -> bool:
+    return _is_complex(config) and config.model.encoder == "transformer"
+
+
+def _learns_frequencies(config: ClassificationConfig) -> bool:
+    return (
+        config.model.embedding.kind == "complex-order"
+        and not config.model.embedding.freeze_frequency
+    )
+
+
+def _has_vectors(config: ClassificationConfig) -> bool:
+    return config.text.vectors is not None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A hyperparameter: its part of the config, its values, and which configs use it."""
+
+    part: Literal["text", "model", "training"]
+    name: str
+    values: tuple[Any, ...] | Range
+    is_used: Callable[[ClassificationConfig], bool] = lambda config: True
+
+
+SPACES: dict[SpaceName, tuple[Setting, ...]] = {
+    # The paper's L2 is a term of the loss; weight_decay is decoupled from it, as in AdamW.
+    "paper": (
+        Setting("training", "batch_size", (32, 64, 128)),
+        Setting("training", "learning_rate", (1e-3, 1e-4, 1e-5)),
+        Setting("training", "weight_decay", (0.0, 1e-3, 1e-4)),
+        Setting("model", "hidden_dim", (120, 128)),
+        Setting("model", "n_filters", (64, 128), _encoder("cnn")),
+    ),
+    "narrow": (
+        Setting("training", "learning_rate", (3e-4, 5e-4, 1e-3, 2e-3)),
+        Setting("training", "word_dropout", (0.0, 0.1)),
+        Setting("model", "dropout", (0.1, 0.3, 0.5)),
+    ),
+    "wide": (
+        Setting("training", "batch_size", (32, 64, 128)),
+        Setting("training", "learning_rate", Range(1e-4, 1e-2, log=True)),
+        Setting("training", "weight_decay", (0.0, 1e-4, 1e-3, 1e-2)),
+        Setting("training", "word_dropout", Range(0.0, 0.3)),
+        Setting("training", "frequency_lr_scale", Range(1e-2, 1.0, log=True), _learns_frequencies),
+        Setting("model", "dropout", Range(0.0, 0.6)),
+        Setting("model", "hidden_dim", (0, 64, 128, 256)),
+        Setting("model", "pooling", ("sum", "mean"), _encoder("fasttext", "transformer")),
+        Setting("model", "n_filters", (64, 128, 256), _encoder("cnn")),
+        Setting("model", "n_layers", (1, 2), _encoder("lstm", "transformer")),
+        Setting("model", "feed_forward_dim", (64, 128, 256), _encoder("transformer")),
+        Setting("model", "readout", ("concat", "magnitude"), _is_complex),
+        Setting("model", "score", ("real", "magnitude"), _has_complex_scores),
+        Setting("text", "vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
+    ),
+}
+"""`paper` and `narrow` are the same for every embedding; `wide` has some that only a few use."""
+
+
+def varied(space: SpaceName, config: ClassificationConfig) -> tuple[Setting, ...]:
+    """The settings of a search space that a config's encoder, embedding and vectors use."""
+    return tuple(setting for setting in SPACES[space] if setting.is_used(config))
+
+
+def given(settings: Sequence[Setting], config: ClassificationConfig) -> dict[str, Any] | None:
+    """The values that a config has, `None` if one of them is not in the search space."""
+    known = flatten(config)
+    values = {setting.name: known[setting.name] for setting in settings}
+    return values if all(values[s.name] in s.values for s in settings) else None
+
+
+def n_combinations(settings: Sequence[Setting]) -> int | None:
+    """The number of different trials, `None` if there are infinitely many."""
+    choices = [s.values for s in settings if isinstance(s.values, tuple)]
+    return prod(map(len, choices)) if len(choices) == len(settings) else None
+
+
+def distributions_of(settings: Sequence[Setting]) -> dict[str, Any]:
+    """The search space in the terms of optuna."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    return {
+        s.name: FloatDistribution(s.values.low, s.values.high, log=s.values.log)
+        if isinstance(s.values, Range)
+        else CategoricalDistribution(s.values)
+        for s in settings
+    }
 
 
 @dataclass(frozen=True)
@@ -83,8 +184,7 @@ class SearchPlan:
         return {"space": self.space, **common, "examples": self.parts.fingerprint()}
 
     def config_of(self, trial: Trial | FrozenTrial) -> ClassificationConfig:
-        """The complete config of a trial."""
-        return with_values(self.config, self.varied, trial.params)
+        return with_settings(self.config, **trial.params)
 
     def open(self) -> SharedStudy:
         """The study, which is created if it does not exist."""
@@ -166,23 +266,12 @@ def _run_worker(plan: SearchPlan, worker: int) -> None:
     run_trials(plan)
 
 
-def distributions_of(settings: tuple[Setting, ...]) -> dict[str, Any]:
-    """The search space in the terms of optuna."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
-
-    return {
-        s.name: FloatDistribution(s.values.low, s.values.high, log=s.values.log)
-        if isinstance(s.values, Range)
-        else CategoricalDistribution(s.values)
-        for s in settings
-    }
-
-
 def best_table(trials: list[FrozenTrial]) -> ResultTable:
     """The best trials and their settings."""
     rows: list[list[Content]] = []
     for trial in trials:
-        settings = ", ".join(f"{name} {_short(value)}" for name, value in trial.params.items())
+        shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in trial.params.items()}
+        settings = ", ".join(f"{name} {value}" for name, value in shown.items())
         epochs = len(trial.intermediate_values)
         rows.append([str(_number(trial)), trial.value, epochs, settings])
     columns = ["trial", "dev accuracy", "epochs", "settings"]
@@ -210,25 +299,20 @@ def write_files(plan: SearchPlan, shared: SharedStudy) -> list[Path]:
     best = ranked[0]
     about = f"# Trial {_number(best)}, search space {plan.space}: dev accuracy {best.value:.4f}\n"
     write_text(paths[0], about + dump_yaml(to_dict(plan.config_of(best))))
-    write_text(paths[1], rows_to_csv([_row(trial) for trial in shared.finished()]))
+    rows = [
+        {
+            "trial": _number(trial),
+            "dev_accuracy": max(trial.intermediate_values.values(), default=None),
+            "percent_trained": max(trial.intermediate_values, default=0),
+            "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
+            "stopped": trial.user_attrs.get("stopped", ""),
+            **trial.params,
+        }
+        for trial in shared.finished()
+    ]
+    write_text(paths[1], rows_to_csv(rows))
     return paths
-
-
-def _row(trial: FrozenTrial) -> dict[str, Any]:
-    """A trial in trials.csv; `stopped` is the reason if it did not finish."""
-    return {
-        "trial": _number(trial),
-        "dev_accuracy": max(trial.intermediate_values.values(), default=None),
-        "percent_trained": max(trial.intermediate_values, default=0),
-        "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
-        "stopped": trial.user_attrs.get("stopped", ""),
-        **trial.params,
-    }
 
 
 def _number(trial: FrozenTrial) -> int:
     return int(trial.user_attrs["slot"]) + 1
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

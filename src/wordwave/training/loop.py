@@ -164,7 +164,10 @@ class Training:
     def _step(self) -> Step:
         processes, settings, progress = self.processes, self.settings, self.progress
         self.model.train()
-        self._reseed(self._seed(progress.step, processes.process_index))
+        seed = self._seed(progress.step, processes.process_index)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
+        if processes.device.type != "cpu":
+            torch.get_device_module(processes.device).manual_seed(seed)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         if self._epoch_batches[0] != progress.epoch:
@@ -191,8 +194,11 @@ class Training:
         scale_gradients(self.model, processes.num_processes / n_all)
         self._add_penalty()
         clip_gradients(self.model, settings.max_grad_norm)
-        self._set_learning_rates()
+        warmup = settings.warmup_fraction
+        factor = lr_factor(settings.schedule, progress.step, self.n_steps, warmup)
         for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak"] * factor
             optimizer.step()
         # torch's fused step does not increment the version of the weights it changes.
         torch.autograd.graph.increment_version(list(self.model.parameters()))
@@ -242,20 +248,6 @@ class Training:
         for number in of:
             value = (value * 6364136223846793005 + number + 1442695040888963407) % 2**64
         return value >> 32  # the high bits are well mixed, and torch uses no more than 32
-
-    def _reseed(self, seed: int) -> None:
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
-        if self.processes.device.type != "cpu":
-            torch.get_device_module(self.processes.device).manual_seed(seed)
-
-    def _set_learning_rates(self) -> None:
-        settings = self.settings
-        factor = lr_factor(
-            settings.schedule, self.progress.step, self.n_steps, settings.warmup_fraction
-        )
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * factor
 
     def _positions(self, mask: Tensor) -> Tensor | None:
         highest = self.settings.random_positions

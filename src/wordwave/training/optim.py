@@ -130,37 +130,25 @@ def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer
     Frequencies have their own learning rate and weight decay; the rest of the embedding has no
     weight decay.
     """
-    tables = set(row_sparse_names(model))
-    rate = settings.learning_rate
-    groups: dict[str, dict[str, Any]] = {
-        "rest": {"lr": rate, "weight_decay": settings.weight_decay},
-        "embedding": {"lr": rate, "weight_decay": 0.0},
-        "frequency": {
-            "lr": rate * settings.frequency_lr_scale,
-            "weight_decay": settings.frequency_weight_decay,
-        },
-    }
-    found: dict[tuple[str, bool], list[nn.Parameter]] = {}
+    tables = row_sparse_names(model)
+    dense: dict[tuple[float, float], dict[str, Any]] = {}
+    sparse: dict[tuple[float, float], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        kind = "rest"
-        if name.startswith("embedding."):
-            kind = "frequency" if name.startswith("embedding.frequency") else "embedding"
-        found.setdefault((kind, name in tables), []).append(parameter)
-
-    def grouped(sparse: bool) -> list[dict[str, Any]]:
-        return [
-            {"params": params, **groups[kind], "peak": groups[kind]["lr"]}
-            for (kind, is_sparse), params in found.items()
-            if is_sparse == sparse
-        ]
-
+        rate, decay = settings.learning_rate, settings.weight_decay
+        if name.startswith("embedding.frequency"):
+            rate, decay = rate * settings.frequency_lr_scale, settings.frequency_weight_decay
+        elif name.startswith("embedding."):
+            decay = 0.0
+        group = {"params": [], "lr": rate, "peak": rate, "weight_decay": decay}
+        groups = sparse if name in tables else dense
+        groups.setdefault((rate, decay), group)["params"].append(parameter)
     optimizers: list[Optimizer] = []
-    if dense := grouped(False):
-        optimizers.append(AdamW(dense, betas=(0.9, settings.beta2), fused=True))
-    if sparse := grouped(True):
-        optimizers.append(RowAdam(sparse))
+    if dense:
+        optimizers.append(AdamW(dense.values(), betas=(0.9, settings.beta2), fused=True))
+    if sparse:
+        optimizers.append(RowAdam(sparse.values()))
     return optimizers
 
 

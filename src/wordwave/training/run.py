@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from reprlib import repr as clipped
 from types import FrameType
@@ -57,7 +57,11 @@ def train_in_folder(
     is_main = training.processes.is_main_process
     if path.exists():
         load_checkpoint(training, path)
-    _check_same_step(training)
+    steps = _gathered(training.progress.step, training)
+    if len(set(steps)) > 1:
+        raise WordwaveError(
+            f"the processes resume from different steps, {steps}: they must share the run folder"
+        )
     metrics = None
     if is_main:
         # An evaluation after the checkpoint was saved is repeated.
@@ -103,15 +107,6 @@ def is_seen(report: Step | Epoch | str, watch: Watch) -> bool:
     except (BrokenPipeError, SystemExit):  # rich turns the former into the latter
         return False
     return True
-
-
-def _check_same_step(training: Training) -> None:
-    """Raise if processes on several machines do not share the run folder."""
-    steps = _gathered(training.progress.step, training)
-    if len(set(steps)) > 1:
-        raise WordwaveError(
-            f"the processes resume from different steps, {steps}: they must share the run folder"
-        )
 
 
 def _gathered(number: int, training: Training) -> list[int]:
@@ -242,26 +237,21 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-_AT_MOST = {
-    "epoch": "step",
-    "since_eval": "step",
-    "since_best": "step",
-    "best_step": "step",
-    "best_epoch": "epoch",
-}
+_AT_MOST = {"best_epoch": "epoch"} | dict.fromkeys(
+    ("epoch", "since_eval", "since_best", "best_step"), "step"
+)
 
 
 def _progress(plain: Any) -> Progress:
     """Progress from the header of a checkpoint, with values that a training can reach."""
     progress = from_dict(Progress, plain, where="progress")
-    for f in fields(Progress):
-        if f.name not in plain:
-            raise WordwaveError(f"progress has no {f.name!r}")
-        value = getattr(progress, f.name)
-        if isinstance(value, (int, float)) and f.name != "loss" and not 0 <= value < 2**53:
-            raise WordwaveError(f"progress: {f.name} must be at least 0 and finite, got {value}")
-    if not math.isfinite(progress.loss):
-        raise WordwaveError(f"progress: loss must be finite, got {progress.loss}")
+    for name, value in asdict(progress).items():
+        if name not in plain:
+            raise WordwaveError(f"progress has no {name!r}")
+        if name == "loss" and not math.isfinite(value):
+            raise WordwaveError(f"progress: loss must be finite, got {value}")
+        if name != "loss" and isinstance(value, (int, float)) and not 0 <= value < 2**53:
+            raise WordwaveError(f"progress: {name} must be at least 0 and finite, got {value}")
     for name, most in _AT_MOST.items():
         value, limit = getattr(progress, name), getattr(progress, most)
         if value > limit:
