@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, Unit, read_text
 from wordwave.data.corpora import TextSplits, load_text
 from wordwave.errors import WordwaveError
-from wordwave.memory import check_training_fits
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.utils import count_parameters
 from wordwave.tasks.config import LanguageModelConfig
@@ -56,30 +55,22 @@ class Segments(Sequence[Tensor]):
         return streams + self.start + index * self.length
 
 
+@dataclass
 class LanguageModelTask:
-    """Predict the next character in several streams of a text, each with its memory.
+    """Predict the next character in several streams of a text, each with its memory."""
 
-    Args:
-        train: the training set.
-        valid: the validation set, or `None`.
-        alphabet: numbers the characters.
-        length: characters of a segment.
-        counted: the position counts at some places of the text, if they depend on the text and not
-            only on the number of characters before. Shape: (B,) -> (B, 1)
-    """
+    train: Text
+    valid: Text | None
+    """The validation set."""
+    alphabet: Alphabet
+    length: int
+    """Characters of a segment."""
+    counted: Callable[[Tensor], Tensor] | None = None
+    """The position counts at some places of the text, if they depend on the text and not only on
+    the number of characters before. Shape: (B,) -> (B, 1)"""
 
-    def __init__(
-        self,
-        train: Text,
-        valid: Text | None,
-        alphabet: Alphabet,
-        *,
-        length: int,
-        counted: Callable[[Tensor], Tensor] | None = None,
-    ) -> None:
-        self.train, self.valid, self.alphabet, self.length = train, valid, alphabet, length
-        self.counted = counted
-        self.segment = length
+    def __post_init__(self) -> None:
+        self.segment = self.length
         """Length of a segment, at most that of a stream."""
         self._reset()
 
@@ -196,14 +187,10 @@ class LanguageModelJob(Job[LanguageModelConfig, TextSplits]):
     def prepare(self, data: TextSplits) -> LanguageModelJob:
         config, unit = self.config, UNIT_NAMES[data.unit]
         alphabet = Alphabet.of(data.train, data.unit)
-        check_training_fits(
+        model = self.built(
             lambda: model_for(alphabet, config.model),
             "fewer or narrower layers (--n-layers, --dim, --feed-forward-dim)",
-            row_sparse=False,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.training.seed)
-            model = model_for(alphabet, config.model)
         valid = head(data.valid, config.data.eval_chars)
         self.notes = [
             f"{len(data.train):,} {unit}s to train on, {len(alphabet)} different ones; "
@@ -252,34 +239,26 @@ class LanguageModelJob(Job[LanguageModelConfig, TextSplits]):
         kind = model.embedding.kind.replace("none", "real")
         return f"{data}-lm-{kind}" + ("" if model.position == "relative" else f"-{model.position}")
 
-    def summary(self, result: dict[str, Any]) -> list[str]:
+    def score_lines(self, result: dict[str, Any]) -> list[str]:
         unit = UNIT_NAMES[result.get("unit", "char")]
         scored = [p for p in ("valid", "test") if {f"{p}_bpc", f"{p}_characters"} <= result.keys()]
         bits = ", ".join(f"{part} {result[f'{part}_bpc']:.4f}" for part in scored)
         lengths = " and ".join(f"{result[f'{part}_characters']:,}" for part in scored)
-        speed = result["characters_per_second"]
-        speed = "" if speed is None else f", {speed:,.0f} {unit}s/s in training"
-        return [
-            f"{bits} bits per {unit} ({lengths} {unit}s; weights of step {result['best_step']:,})",
-            f"{result['parameters']:,} parameters{speed}",
-        ]
+        step = f"weights of step {result['best_step']:,}"
+        return [f"{bits} bits per {unit} ({lengths} {unit}s; {step})"]
 
     def show_loss(self, loss: float) -> str:
-        return f"{loss / math.log(2):.3f} bits"
+        return f"{loss / math.log(2):.4f} bits"
 
     def show_scores(self, report: Epoch) -> str:
-        shown = f"training {report.loss / math.log(2):.4f} bits"
-        if report.scores:
-            shown += f"  validation {-report.scores['minus_bpc']:.4f} bits"
-        return shown
+        validation = f"  validation {-report.scores['minus_bpc']:.4f} bits" if report.scores else ""
+        return f"training {self.show_loss(report.loss)}{validation}"
 
     def read_data(self, **files: Any) -> Text:
         """Args: data: a text file."""
         return read_text(files["data"], self.text_model.alphabet.unit)
 
-    def test_data(self, folder: Path, *, trusted: bool = False) -> Text:
-        self.check_signed(folder, trusted=trusted)
-        data = load_text(self.config.data.data, self.text_model.alphabet.unit)
+    def test_part(self, data: TextSplits, folder: Path) -> Text:
         if (self.finished(folder) or {}).get("examples") not in (None, data.fingerprint()):
             raise WordwaveError(
                 f"{self.config.data.data!r} is no longer the text that '{folder}' was trained on: "
