@@ -82,11 +82,10 @@ class ClassificationTask:
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.dev is None:
             return {}
-        n_correct, loss = _correct_and_loss(model, self.dev)
-        n = len(self.dev.sentences)
-        # Of sequences the accuracy alone selects.
-        likelihood = {"likelihood": -loss / n} if self.dev.targets.dim() == 1 else {}
-        return {"accuracy": n_correct / n, **likelihood}
+        n, (n_correct, loss) = len(self.dev.sentences), _correct_and_loss(model, self.dev)
+        if self.dev.targets.dim() > 1:
+            return {"accuracy": n_correct / n}
+        return {"accuracy": n_correct / n, "likelihood": -loss / n}
 
 
 def accuracy(model: nn.Module, data: LabelledSentences) -> float:
@@ -223,11 +222,11 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
             raise WordwaveError(
                 "amplitude_penalty changes the vectors that freeze_vectors keeps: choose one"
             )
-        tokenizer: TextTokenizer
-        if settings.tokenizer == "bpe":
-            tokenizer = train_bpe(data.train.texts, settings.bpe_size)
-        else:
-            tokenizer = build_tokenizer(settings.tokenizer)
+        tokenizer: TextTokenizer = (
+            train_bpe(data.train.texts, settings.bpe_size)
+            if settings.tokenizer == "bpe"
+            else build_tokenizer(settings.tokenizer)
+        )
         tokens = [tokenizer(text) for text in data.train.texts]
         extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
         vectors = None
@@ -313,14 +312,11 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
     def may_differ(self) -> tuple[str, ...]:
         return () if self.config.text.vectors is None else ("dim",)
 
-    def score_lines(self, result: dict[str, Any]) -> list[str]:
-        lines = [f"validation accuracy {result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"]
+    def describe(self, result: dict[str, Any]) -> list[str]:
+        validation = f"{result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"
+        lines = [f"validation accuracy {validation}"]
         if test := result["test"]:
-            low, high = test["interval"]
-            lines.append(
-                f"test accuracy {test['accuracy']:.4f} [{low:.4f}, {high:.4f}], "
-                f"macro-F1 {test['macro_f1']:.4f}, {test['n']} examples"
-            )
+            lines.append(f"test {_line(test)}, {test['n']:,} examples")
         return lines
 
     def read_data(self, **files: Any) -> Examples:
@@ -343,15 +339,18 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
         return replace(data.dev, name=f"{data.dev.name} (which chose the weights: optimistic)")
 
     def evaluate(self, data: Examples, **options: Any) -> Evaluation:
-        scores = evaluate(self.text_model, self._encoded(data))
-        low, high = scores.interval
-        lines = [
-            f"{data.name}: {scores.n:,} examples",
-            f"accuracy {scores.accuracy:.4f}, 95% interval {low:.4f} to {high:.4f}",
-            f"macro-F1 {scores.macro_f1:.4f}",
-            *self.notes,
-        ]
-        return Evaluation(scores.plain(), lines)
+        scores = evaluate(self.text_model, self._encoded(data)).plain()
+        return Evaluation(
+            scores, [f"{data.name}: {scores['n']:,} examples", _line(scores), *self.notes]
+        )
+
+
+def _line(scores: dict[str, Any]) -> str:
+    low, high = scores["interval"]
+    return (
+        f"accuracy {scores['accuracy']:.4f}, 95% interval {low:.4f} to {high:.4f}, "
+        f"macro-F1 {scores['macro_f1']:.4f}"
+    )
 
 
 def load_examples(data: DataConfig) -> Splits:

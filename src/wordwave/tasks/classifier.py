@@ -35,41 +35,8 @@ LOGITS_AT_ONCE = 1 << 24
 """Logits in a batch: with many classes, batches have fewer words."""
 FILES = ("config.yaml", "vocab.json", "tokenizer.json", "model.safetensors")
 """What is downloaded from the hub."""
-CARD = """\
----
-{{ card_data }}
----
-
-# A text classifier whose words are waves
-
-It predicts which of {{ labels | length }} classes a text is of: {{ labels | join(", ") }}.
-
-```python
-import wordwave as ww
-
-classifier = ww.TextClassifier.from_pretrained("{{ repo_id | default("USER/THIS-MODEL") }}")
-classifier.predict(["a text", "another"])
-```
-
-| | |
-|---|---|
-| encoder | {{ model.encoder }} |
-| embedding | {{ model.embedding.kind }}, {{ model.dim }} dimensions |
-| words | {{ "{:,}".format(n_words) }} |
-| parameters | {{ "{:,}".format(n_parameters) }} |
-| trained on | {{ data }} |
-{%- if result %}
-{%- if result.test %}
-| test accuracy | {{ "%.4f" | format(result.test.accuracy) }}, 95% interval \
-{{ "%.4f to %.4f" | format(*result.test.interval) }}, {{ result.test.n }} examples |
-| test macro-F1 | {{ "%.4f" | format(result.test.macro_f1) }} |
-{%- endif %}
-| validation accuracy | {{ "%.4f" | format(result.dev_accuracy) }} |
-{%- endif %}
-
-`model.safetensors` holds the weights, `config.yaml` all settings, `vocab.json` words and classes.
-"""
-"""The model card on the hub; `result` is the content of result.json."""
+CARD = Path(__file__).with_name("model_card.md")
+"""The template of the model card on the hub; its `result` is the content of result.json."""
 
 
 class TextClassifier(
@@ -78,7 +45,7 @@ class TextClassifier(
     library_name="wordwave",
     pipeline_tag="text-classification",
     tags=["complex-valued", "word-order"],
-    model_card_template=CARD,
+    model_card_template=CARD.read_text(encoding="utf-8"),
 ):
     """Predicts the class of a text.
 

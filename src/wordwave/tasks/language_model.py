@@ -84,7 +84,7 @@ def bits_of(
             n_read = counted_before(text, at, alphabet, model.config).to(device)
         for begin in range(0, to_read, segment_length):
             length = min(segment_length, to_read - begin)
-            ids, counted = _segment(text, alphabet, starts + begin, length)
+            ids, counted = segment_ids(text, alphabet, starts + begin, length)
             if begin < early:
                 counted[1:, : early - begin] = False
             logits, past = model.forward_cached(
@@ -96,7 +96,7 @@ def bits_of(
     return Bits(float(total) / math.log(2), n)
 
 
-def _segment(
+def segment_ids(
     text: Text, alphabet: Alphabet, starts: np.ndarray, length: int
 ) -> tuple[Tensor, Tensor]:
     """Characters of several streams and the next one; nothing is scored beyond the end.

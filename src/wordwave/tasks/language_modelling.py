@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any, TypedDict
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,7 +19,13 @@ from wordwave.errors import WordwaveError
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.utils import count_parameters
 from wordwave.tasks.config import LanguageModelConfig
-from wordwave.tasks.language_model import LanguageModel, bits_of, counted_before, model_for
+from wordwave.tasks.language_model import (
+    LanguageModel,
+    bits_of,
+    counted_before,
+    model_for,
+    segment_ids,
+)
 from wordwave.tasks.run import Evaluation, Job
 from wordwave.tensor_files import check_like
 from wordwave.training.loop import Epoch, Positions, Training
@@ -42,17 +47,11 @@ class Segments(Sequence[Tensor]):
     def __len__(self) -> int:
         return self.stream_length // self.length
 
-    @overload
-    def __getitem__(self, index: int) -> Tensor: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Tensor]: ...
-    def __getitem__(self, index: int | slice) -> Tensor | list[Tensor]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
+    def __getitem__(self, index: Any) -> Any:
+        """A batch, or a list of batches for a slice. Shape: (n_streams,)"""
+        first = range(self.start, self.start + len(self) * self.length, self.length)[index]
         streams = torch.arange(self.n_streams) * self.stream_length
-        return streams + self.start + index * self.length
+        return [streams + i for i in first] if isinstance(first, range) else streams + first
 
 
 @dataclass
@@ -96,7 +95,7 @@ class LanguageModelTask:
         device = next(model.parameters()).device
         if not torch.equal(rows, self.next):  # a new epoch, which starts elsewhere
             self._reset()
-        ids = self._ids(rows, self.segment + 1).to(device)
+        ids = segment_ids(self.train, self.alphabet, rows.numpy(), self.segment)[0].to(device)
         n_read = self.n_read if self.counted is None else self.counted(rows).to(device)
         logits, self.states = model(ids[:, :-1], self.states, n_read)
         self.next, self.n_read = rows + self.segment, self.n_read + self.segment
@@ -113,11 +112,7 @@ class LanguageModelTask:
     def state(self) -> dict[str, Tensor]:
         if self.states is None:
             return {}
-        return {
-            "states": self.states,
-            "next": self.next,
-            "n_read": torch.tensor(self.n_read),
-        }
+        return {"states": self.states, "next": self.next, "n_read": torch.tensor(self.n_read)}
 
     def check_state(self, state: Mapping[str, Tensor], model: nn.Module) -> None:
         if not state:
@@ -127,15 +122,9 @@ class LanguageModelTask:
         # The length and the precision of the memory depend on the text so far.
         length = min(kept.shape[-2] if kept.dim() == 4 else 0, model.config.memory_length)
         size = (model.config.n_layers, n, length, model.embedding.out_dim)
+        states = torch.empty(size, dtype=kept.dtype, device="meta")
         number = torch.zeros((), dtype=torch.long)
-        check_like(
-            state,
-            {
-                "states": torch.empty(size, dtype=kept.dtype, device="meta"),
-                "next": number.expand((n,)),
-                "n_read": number,
-            },
-        )
+        check_like(state, {"states": states, "next": number.expand((n,)), "n_read": number})
         if not kept.is_floating_point():
             raise WordwaveError(f"states must be floating-point, got {kept.dtype}")
         if not state["n_read"].is_meta and not 0 <= int(state["n_read"]) < 2**53:
@@ -146,12 +135,6 @@ class LanguageModelTask:
         if state:
             self.states, self.next = state["states"], state["next"].cpu()
             self.n_read = int(state["n_read"])
-
-    def _ids(self, starts: Tensor, length: int) -> Tensor:
-        """Shape: (B,) -> (B, length)"""
-        symbols = self.train.symbols
-        rows = [self.alphabet.ids(symbols[i : i + length]) for i in starts.tolist()]
-        return torch.from_numpy(np.stack(rows))
 
 
 class _Optional(TypedDict, total=False):
@@ -239,7 +222,7 @@ class LanguageModelJob(Job[LanguageModelConfig, TextSplits]):
         kind = model.embedding.kind.replace("none", "real")
         return f"{data}-lm-{kind}" + ("" if model.position == "relative" else f"-{model.position}")
 
-    def score_lines(self, result: dict[str, Any]) -> list[str]:
+    def describe(self, result: dict[str, Any]) -> list[str]:
         unit = UNIT_NAMES[result.get("unit", "char")]
         scored = [p for p in ("valid", "test") if {f"{p}_bpc", f"{p}_characters"} <= result.keys()]
         bits = ", ".join(f"{part} {result[f'{part}_bpc']:.4f}" for part in scored)

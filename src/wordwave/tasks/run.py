@@ -22,7 +22,7 @@ from wordwave.models.utils import count_parameters
 from wordwave.tasks.run_folder import (
     RESULT,
     WEIGHTS,
-    check_signed,
+    is_signed,
     locked_folder,
     read_config,
     reading,
@@ -78,10 +78,8 @@ class TextModel(ABC):
         folder = Path(folder)
         config: Any = read_config(folder, cls.task, cls.config_class)
         if not (folder / WEIGHTS).exists():
-            raise WordwaveError(
-                f"'{folder}' holds no trained model yet: run the command that trains it again to "
-                "resume"
-            )
+            remedy = "run the command that trains it again to resume"
+            raise WordwaveError(f"'{folder}' holds no trained model yet: {remedy}")
         return cls.load_parts(folder, config)
 
     @classmethod
@@ -191,10 +189,10 @@ class Job(ABC, Generic[Config, Data]):
         """A result in lines for people."""
         speed = result[f"{self.unit}_per_second"]
         shown = "" if speed is None else f", {speed:,.0f} {self.unit}/s in training"
-        return [*self.score_lines(result), f"{result['parameters']:,} parameters{shown}"]
+        return [*self.describe(result), f"{result['parameters']:,} parameters{shown}"]
 
     @abstractmethod
-    def score_lines(self, result: dict[str, Any]) -> list[str]:
+    def describe(self, result: dict[str, Any]) -> list[str]:
         """The scores of a result in lines for people."""
 
     @abstractmethod
@@ -263,7 +261,13 @@ class Job(ABC, Generic[Config, Data]):
 
     def check_signed(self, folder: Path, *, trusted: bool = False) -> None:
         """Raise unless the data that the config of a run names may be opened."""
-        check_signed(folder, self.config.data.files, trusted=trusted)
+        names = self.config.data.files
+        if names and not trusted and not is_signed(folder, names):
+            shown = ", ".join(repr(name[:200]) for name in names)
+            raise WordwaveError(
+                f"'{folder}' was not trained here, and its config.yaml names {shown}: nothing is "
+                "opened; name the data to score (evaluate --help), or open that with --trust-data"
+            )
 
     def training(self, processes: Processes | None = None) -> Training:
         """The training loop, before its first step."""

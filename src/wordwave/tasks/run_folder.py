@@ -141,16 +141,6 @@ def is_signed(folder: Path, names: Sequence[str]) -> bool:
         return False
 
 
-def check_signed(folder: Path, names: Sequence[str], *, trusted: bool = False) -> None:
-    """Raise unless the data that a run's config names may be opened."""
-    if names and not trusted and not is_signed(folder, names):
-        shown = ", ".join(repr(name[:200]) for name in names)
-        raise WordwaveError(
-            f"'{folder}' was not trained here, and its config.yaml names {shown}: nothing is "
-            "opened; name the data to score (evaluate --help), or open that with --trust-data"
-        )
-
-
 def _signature(key: bytes, names: Sequence[str]) -> str:
     return hmac.new(key, json.dumps(list(names)).encode(), "sha256").hexdigest()
 

@@ -37,13 +37,14 @@ from wordwave.tasks.config import (
 from wordwave.tasks.run import Evaluation, Job
 from wordwave.tasks.translator import (
     BeamConfig,
+    SubwordEncoder,
     Translation,
     Translator,
     texts_of,
-    train_subwords,
 )
 from wordwave.tensor_files import check_like
 from wordwave.text.batching import Sentences, by_length, token_batches
+from wordwave.text.tokenizers import Casing, train_bpe
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from wordwave.training.loop import Positions, Training
 from wordwave.training.positions import check_random_positions
@@ -241,7 +242,9 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
             return ParallelSentences(sources, targets, pairs.name)
 
         train, dev = tokenised(data.train), tokenised(data.dev)
-        subwords = train_subwords(config, [*train.sources, *train.targets], data.train.targets)
+        tokenizer = train_bpe([*train.sources, *train.targets], config.text.bpe_size)
+        casing = Casing.learn(data.train.targets) if config.text.lower_case else None
+        subwords = SubwordEncoder(tokenizer, config, casing)
         self.notes = [f"{len(train):,} pairs, {len(subwords):,} subwords for both languages"]
         model = self.built(
             lambda: translation_model(config.model, len(subwords)),
@@ -320,7 +323,7 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
         model = self.config.model
         return f"{self.config.data.name}-{model.architecture}-{model.embedding.kind}"
 
-    def score_lines(self, result: dict[str, Any]) -> list[str]:
+    def describe(self, result: dict[str, Any]) -> list[str]:
         weights = "averaged weights" if result["averaged"] else "weights of one evaluation"
         bleu = f", BLEU {result['dev_bleu']:.1f}" if "dev_bleu" in result else ""
         return [

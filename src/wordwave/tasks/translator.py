@@ -22,9 +22,11 @@ from wordwave.tasks.run import TextModel
 from wordwave.tasks.run_folder import load_model, reading
 from wordwave.text.batching import by_length
 from wordwave.text.encoder import Encoded, TextEncoder
-from wordwave.text.tokenizers import BPETokenizer, Casing, MosesText, SpacedText, train_bpe
+from wordwave.text.tokenizers import BPETokenizer, Casing, MosesText, SpacedText
 from wordwave.text.vocabulary import SPECIALS, Vocabulary
 
+BATCH_WORDS = 1024
+"""Source subwords that are translated at once."""
 TOKENISER_FILE, CASING_FILE = "tokenizer.json", "casing.json"
 # A space is never part of a subword, so no subword can be spelled like these.
 START_AND_END = ("<the start>", "<the end>")
@@ -99,14 +101,6 @@ def texts_of(config: TranslationConfig) -> tuple[MosesText | SpacedText, MosesTe
     return source, target
 
 
-def train_subwords(
-    config: TranslationConfig, tokenised: Iterable[str], targets: Iterable[str]
-) -> SubwordEncoder:
-    """Learn BPE from tokenised sentences of both languages, and casing from target texts."""
-    casing = Casing.learn(targets) if config.text.lower_case else None
-    return SubwordEncoder(train_bpe(tokenised, config.text.bpe_size), config, casing)
-
-
 @dataclass(frozen=True)
 class BeamConfig:
     """How translations are searched for."""
@@ -118,8 +112,6 @@ class BeamConfig:
     length_penalty: float = 1.0
     """Exponent of the length that scores are divided by: 0 prefers short translations, with 1 the
     score is nearly the mean log-probability of a subword."""
-    batch_words: int = 1024
-    """Source subwords per batch."""
 
     def __post_init__(self) -> None:
         check_search(beam=self.beam, n_best=self.n_best, length_penalty=self.length_penalty)
@@ -177,7 +169,7 @@ class Translator(TextModel):
         most = self.subwords.max_length
         n_truncated = int((sources.lengths > most).sum())
         found = [[Translation("", "", 0.0, 0.0)] for _ in texts]
-        for rows in by_length(sources.lengths, beam.batch_words) if worded else ():
+        for rows in by_length(sources.lengths, BATCH_WORDS) if worded else ():
             with eval_mode(self.model) as device:
                 hypotheses = beam_search(
                     self.model,
