@@ -50,19 +50,15 @@ class LabelledSentences:
 
 @dataclass(frozen=True)
 class ClassificationTask:
-    """Predict the class of a sentence, or one for each of its words.
-
-    Args:
-        train: the training set.
-        dev: the validation set, or `None`.
-        group: consecutive rows that stay in one batch, 2 for minimal pairs.
-        word_dropout: fraction of training words that are replaced by the unknown word.
-    """
+    """Predict the class of a sentence, or one for each of its words."""
 
     train: LabelledSentences
     dev: LabelledSentences | None = None
+    """The validation set."""
     group: int = 1
+    """Consecutive rows that stay in one batch, 2 for minimal pairs."""
     word_dropout: float = 0.0
+    """Fraction of training words that are replaced by the unknown word."""
 
     def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
         return bucketed(self.train.sentences.lengths, size, generator=generator, group=self.group)

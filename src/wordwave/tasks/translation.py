@@ -86,19 +86,14 @@ class SentencePairs:
 
 @dataclass
 class TranslationTask:
-    """Predict the next subword of a translation.
-
-    Args:
-        train: the training set.
-        dev: the validation set.
-        settings: label smoothing, word dropout, and the number of weights to average.
-        bleu: computes BLEU on a part of the validation set, or `None`.
-    """
+    """Predict the next subword of a translation."""
 
     train: SentencePairs
     dev: SentencePairs
+    """The validation set."""
     settings: TranslationTrainingConfig
     bleu: Callable[[], float] | None = None
+    """Computes BLEU on a part of the validation set."""
     recent: deque[Weights] = field(init=False)
     """The weights at the last evaluations, the latest ones last."""
 
