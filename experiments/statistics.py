@@ -204,6 +204,19 @@ class BootstrapComparison:
     """Two-sided."""
 
 
+def bleu_counts(translations: Sequence[str], references: Sequence[str]) -> list[list[int]]:
+    """The statistics of each sentence that `tokenised_bleu` is computed from: the lengths of both,
+    then the matching and the total n-grams.
+
+    Shape: (N, 10)
+    """
+    from wordwave.tasks.bleu import tokenised_metric
+
+    texts = list(translations), [list(references)]
+    counts: list[list[int]] = tokenised_metric()._extract_corpus_statistics(*texts)
+    return [list(map(int, sentence)) for sentence in counts]
+
+
 def bleu_from_counts(sums: Any) -> Any:
     """BLEU of summed counts. Shape: (..., 10) -> (...)"""
     sums = np.asarray(sums, dtype=float)

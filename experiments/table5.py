@@ -16,10 +16,11 @@ from experiments.long_table import (
     Panel,
     draw_curves,
 )
-from experiments.statistics import holm, paired_bootstrap
-from wordwave.config_io import with_settings
+from experiments.statistics import bleu_counts, holm, paired_bootstrap
+from wordwave.config_io import MOST_JSON, from_dict, parse_json, with_settings
 from wordwave.embedding.config import EmbeddingKind
 from wordwave.errors import WordwaveError
+from wordwave.files import read_text
 from wordwave.grid import Record
 from wordwave.recipes import read_recipe
 from wordwave.tables import Content, ResultTable
@@ -27,6 +28,7 @@ from wordwave.tasks.config import TranslationConfig
 
 if TYPE_CHECKING:
     from wordwave.data.parallel import ParallelSplits
+    from wordwave.tasks.translator import Translation
     from wordwave.training.loop import Training
 
 Size = Literal["full", "cpu"]
@@ -177,16 +179,12 @@ class Table5(LongTable):
             return count_parameters(translation_model(config.model, config.text.bpe_size))
 
     def train(self, cell: LongCell) -> Record:
-        from wordwave.tasks.bleu import bleu_counts
-        from wordwave.tasks.translation import (
-            first_release_targets,
-            load_pairs,
-            read_translations,
-            score,
-        )
+        from wordwave.data.parallel import first_release
+        from wordwave.tasks.translation import load_pairs, score
         from wordwave.tasks.translator import Translator
 
-        splits = load_pairs(cell.config.data)
+        data = cell.config.data
+        splits = load_pairs(data)
         assert splits.test is not None
         record = self.train_in_folder(cell, splits)
         folder = self.folder(cell)
@@ -194,7 +192,8 @@ class Table5(LongTable):
         target = translator.subwords.target
         references = [target.tokenised(text) for text in splits.test.targets]
         record["bleu_counts"] = bleu_counts([t.tokenised for t in translations], references)
-        first = first_release_targets(cell.config.data)
+        # Only the German sentences were released twice.
+        first = first_release(data.data) if data.target_language == "de" else None
         if first is not None:
             record["test_first_release"] = score(translator, translations, first).plain()
         return record
@@ -215,6 +214,16 @@ class Table5(LongTable):
         metrics = read_metrics(folder / "metrics.jsonl")
         curve = [{name: r.get(name) for name in names} for r in metrics]
         return {**cell.key(), **result, "curve": curve, "torch": torch.__version__}
+
+
+def read_translations(folder: Path) -> list[Translation]:
+    """The translations of the test set that a finished run has kept."""
+    from wordwave.tasks.translation import TRANSLATIONS
+    from wordwave.tasks.translator import Translation
+
+    path = folder / TRANSLATIONS
+    lines = read_text(path, most=MOST_JSON).removesuffix("\n").split("\n")
+    return [from_dict(Translation, parse_json(line), where=f"'{path}'") for line in lines]
 
 
 def table5_tables(table: Table5) -> list[ResultTable]:

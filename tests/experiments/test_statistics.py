@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from experiments.statistics import (
+    bleu_counts,
     bleu_from_counts,
     compare,
     compare_all,
@@ -22,7 +23,7 @@ from experiments.statistics import (
     signed_rank,
     unpack_bits,
 )
-from wordwave.tasks.bleu import bleu_counts, tokenised_bleu
+from wordwave.tasks.bleu import tokenised_bleu
 
 
 def by_place(values):

@@ -59,7 +59,7 @@ def score_translations(
     return TranslationScores(
         n=len(translations),
         bleu=_score(metrics.BLEU(), translations, references, n_bootstrap),
-        tokenised_bleu=_score(_tokenised_metric(), tokens, reference_tokens, n_bootstrap),
+        tokenised_bleu=_score(tokenised_metric(), tokens, reference_tokens, n_bootstrap),
         chrf=_score(metrics.CHRF(), translations, references, n_bootstrap),
     )
 
@@ -67,20 +67,8 @@ def score_translations(
 def tokenised_bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     """Case-insensitive BLEU of tokens separated by spaces."""
     _check(translations, references)
-    score = _tokenised_metric().corpus_score(list(translations), [list(references)])
+    score = tokenised_metric().corpus_score(list(translations), [list(references)])
     return float(score.score)
-
-
-def bleu_counts(translations: Sequence[str], references: Sequence[str]) -> list[list[int]]:
-    """The statistics of each sentence that `tokenised_bleu` is computed from: the lengths of both,
-    then the matching and the total n-grams.
-
-    Shape: (N, 10)
-    """
-    _check(translations, references)
-    texts = list(translations), [list(references)]
-    counts: list[list[int]] = _tokenised_metric()._extract_corpus_statistics(*texts)
-    return [list(map(int, sentence)) for sentence in counts]
 
 
 def _check(translations: Sequence[str], references: Sequence[str]) -> None:
@@ -109,6 +97,7 @@ def _score(
     return Score(value, (values[tail], values[-1 - tail]), metric.get_signature().format())
 
 
-def _tokenised_metric() -> Any:
+def tokenised_metric() -> Any:
+    """BLEU of lower-cased tokens separated by spaces."""
     metrics = import_extra("sacrebleu.metrics")
     return metrics.BLEU(tokenize="none", lowercase=True, force=True)

@@ -20,16 +20,10 @@ from wordwave.embedding.pretrained import read_vectors
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
 from wordwave.models.classifier import Classifier
-from wordwave.models.utils import eval_mode
-from wordwave.tasks.classifier import (
-    BATCH_WORDS,
-    TextClassifier,
-    batched_logits,
-    classes_of,
-)
+from wordwave.tasks.classifier import TextClassifier, batched_logits, classes_of
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, DataConfig
 from wordwave.tasks.run import Evaluation, Job
-from wordwave.text.batching import Sentences, bucketed, by_length
+from wordwave.text.batching import Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
@@ -56,19 +50,15 @@ class LabelledSentences:
 
 @dataclass(frozen=True)
 class ClassificationTask:
-    """Predict the class of a sentence, or one for each of its words.
-
-    Args:
-        train: the training set.
-        dev: the validation set, or `None`.
-        group: consecutive rows that stay in one batch, 2 for minimal pairs.
-        word_dropout: fraction of training words that are replaced by the unknown word.
-    """
+    """Predict the class of a sentence, or one for each of its words."""
 
     train: LabelledSentences
     dev: LabelledSentences | None = None
+    """The validation set."""
     group: int = 1
+    """Consecutive rows that stay in one batch, 2 for minimal pairs."""
     word_dropout: float = 0.0
+    """Fraction of training words that are replaced by the unknown word."""
 
     def batches(self, size: int, generator: torch.Generator) -> list[Tensor]:
         return bucketed(self.train.sentences.lengths, size, generator=generator, group=self.group)
@@ -82,45 +72,44 @@ class ClassificationTask:
         if self.word_dropout:
             dropped = mask & (torch.rand(ids.shape, device=device) < self.word_dropout)
             ids = ids.masked_fill(dropped, UNKNOWN_ID)
-        logits = model(ids, drawn)
-        total = F.cross_entropy(
-            logits.float().flatten(0, -2),
-            targets.flatten(),
-            ignore_index=NO_TARGET,
-            reduction="sum",
-        )
+        total = _cross_entropy(model(ids, drawn).float(), targets)
         return total, int((targets != NO_TARGET).sum()), int(mask.sum())
 
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.dev is None:
             return {}
+        n, (n_correct, loss) = len(self.dev.sentences), _correct_and_loss(model, self.dev)
         if self.dev.targets.dim() > 1:
-            return {"accuracy": accuracy(model, self.dev)}
-        n_correct, loss = 0, 0.0
-        for rows, logits in batched_logits(model, self.dev.sentences):
-            targets = self.dev.targets[rows]
-            n_correct += int((logits.argmax(-1) == targets).sum())
-            loss += float(F.cross_entropy(logits.double(), targets, reduction="sum"))
-        n = len(self.dev.sentences)
+            return {"accuracy": n_correct / n}
         return {"accuracy": n_correct / n, "likelihood": -loss / n}
 
 
 def accuracy(model: nn.Module, data: LabelledSentences) -> float:
     """Fraction of correct predictions; a sequence is correct if all of its words are."""
-    if data.targets.dim() == 1:
-        return float((classes_of(model, data.sentences) == data.targets).double().mean())
-    n_correct = 0
-    with eval_mode(model) as device:
-        for rows in by_length(data.sentences.lengths, BATCH_WORDS):
-            ids = data.sentences.padded(rows).to(device)
-            targets = _truncated(data.targets[rows], ids).to(device)
-            hits = (model(ids).argmax(-1) == targets) | (targets == NO_TARGET)
-            n_correct += int(hits.all(1).sum())
-    return n_correct / len(data.sentences)
+    return _correct_and_loss(model, data)[0] / len(data.sentences)
 
 
-def _truncated(targets: Tensor, ids: Tensor) -> Tensor:
-    return targets if targets.dim() == 1 else targets[:, : ids.shape[1]]
+def _correct_and_loss(model: nn.Module, data: LabelledSentences) -> tuple[int, float]:
+    """The number of correct predictions, and the summed loss."""
+    n_correct, loss = 0, 0.0
+    for rows, logits in batched_logits(model, data.sentences):
+        targets = _truncated(data.targets[rows], logits)
+        hits = (logits.argmax(-1) == targets) | (targets == NO_TARGET)
+        n_correct += int(hits.view(len(rows), -1).all(1).sum())
+        loss += float(_cross_entropy(logits.double(), targets))
+    return n_correct, loss
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Summed over all predictions. Shape: (…, n_classes), (…)"""
+    return F.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), ignore_index=NO_TARGET, reduction="sum"
+    )
+
+
+def _truncated(targets: Tensor, like: Tensor) -> Tensor:
+    """To the length of a batch. Shape: targets (B,) or (B, L), like (B, L, …)"""
+    return targets if targets.dim() == 1 else targets[:, : like.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -202,7 +191,6 @@ class _Result(TypedDict):
     dev_accuracy: float
     best_epoch: int
     parameters: int
-    epoch_seconds: float | None
     words_per_second: float | None
 
 
@@ -230,11 +218,11 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
             raise WordwaveError(
                 "amplitude_penalty changes the vectors that freeze_vectors keeps: choose one"
             )
-        tokenizer: TextTokenizer
-        if settings.tokenizer == "bpe":
-            tokenizer = train_bpe(data.train.texts, settings.bpe_size)
-        else:
-            tokenizer = build_tokenizer(settings.tokenizer)
+        tokenizer: TextTokenizer = (
+            train_bpe(data.train.texts, settings.bpe_size)
+            if settings.tokenizer == "bpe"
+            else build_tokenizer(settings.tokenizer)
+        )
         tokens = [tokenizer(text) for text in data.train.texts]
         extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
         vectors = None
@@ -320,48 +308,45 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
     def may_differ(self) -> tuple[str, ...]:
         return () if self.config.text.vectors is None else ("dim",)
 
-    def summary(self, result: dict[str, Any]) -> list[str]:
-        lines = [f"validation accuracy {result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"]
+    def describe(self, result: dict[str, Any]) -> list[str]:
+        validation = f"{result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"
+        lines = [f"validation accuracy {validation}"]
         if test := result["test"]:
-            low, high = test["interval"]
-            lines.append(
-                f"test accuracy {test['accuracy']:.4f} [{low:.4f}, {high:.4f}], "
-                f"macro-F1 {test['macro_f1']:.4f}, {test['n']} examples"
-            )
-        speed = ""
-        if result["epoch_seconds"] is not None and result["words_per_second"] is not None:
-            words = f"{result['words_per_second']:,.0f} words/s"
-            speed = f", {result['epoch_seconds']:.2f} s/epoch, {words}"
-        return [*lines, f"{result['parameters']:,} parameters{speed}"]
+            lines.append(f"test {_line(test)}, {test['n']:,} examples")
+        return lines
 
     def read_data(self, **files: Any) -> Examples:
         """Args: data, text, label: a file and its columns, by default as in training."""
         columns = {c: files.get(c) or getattr(self.config.data, c) for c in ("text", "label")}
         return read_examples(files["data"], **columns)
 
-    def test_data(self, folder: Path, *, trusted: bool = False) -> Examples:
+    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
         if self.config.data.data == IN_MEMORY:
             raise WordwaveError(f"'{folder}' was trained in memory: name examples with --data")
-        self.check_signed(folder, trusted=trusted)
         try:
-            data = self.load_data()
+            return super().test_data(folder, trusted=trusted)
         except FileNotFoundError as problem:
             raise WordwaveError(f"{problem}; --data names other examples") from None
+
+    def test_part(self, data: Splits, folder: Path) -> Examples:
         if data.test is not None:
             return data.test
         assert data.dev is not None  # `load_data` cuts one
         return replace(data.dev, name=f"{data.dev.name} (which chose the weights: optimistic)")
 
     def evaluate(self, data: Examples, **options: Any) -> Evaluation:
-        scores = evaluate(self.text_model, self._encoded(data))
-        low, high = scores.interval
-        lines = [
-            f"{data.name}: {scores.n:,} examples",
-            f"accuracy {scores.accuracy:.4f}, 95% interval {low:.4f} to {high:.4f}",
-            f"macro-F1 {scores.macro_f1:.4f}",
-            *self.notes,
-        ]
-        return Evaluation(scores.plain(), lines)
+        scores = evaluate(self.text_model, self._encoded(data)).plain()
+        return Evaluation(
+            scores, [f"{data.name}: {scores['n']:,} examples", _line(scores), *self.notes]
+        )
+
+
+def _line(scores: dict[str, Any]) -> str:
+    low, high = scores["interval"]
+    return (
+        f"accuracy {scores['accuracy']:.4f}, 95% interval {low:.4f} to {high:.4f}, "
+        f"macro-F1 {scores['macro_f1']:.4f}"
+    )
 
 
 def load_examples(data: DataConfig) -> Splits:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from reprlib import repr as clipped
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
@@ -19,15 +19,13 @@ from wordwave.files import write_text, write_whole
 from wordwave.models.cached_bag import CachedBag
 from wordwave.models.classifier import Classifier
 from wordwave.models.utils import count_parameters, eval_mode
-from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
+from wordwave.tasks.config import ClassificationConfig
 from wordwave.tasks.run import TextModel
-from wordwave.tasks.run_folder import load_model
+from wordwave.tasks.run_folder import load_model, reading
 from wordwave.text.batching import Sentences, by_length
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, build_tokenizer
 from wordwave.text.vocabulary import Vocabulary
-
-C = TypeVar("C", DataConfig, TextConfig)
 
 CHUNK = 2048
 """Texts encoded at once."""
@@ -37,41 +35,8 @@ LOGITS_AT_ONCE = 1 << 24
 """Logits in a batch: with many classes, batches have fewer words."""
 FILES = ("config.yaml", "vocab.json", "tokenizer.json", "model.safetensors")
 """What is downloaded from the hub."""
-CARD = """\
----
-{{ card_data }}
----
-
-# A text classifier whose words are waves
-
-It predicts which of {{ labels | length }} classes a text is of: {{ labels | join(", ") }}.
-
-```python
-import wordwave as ww
-
-classifier = ww.TextClassifier.from_pretrained("{{ repo_id | default("USER/THIS-MODEL") }}")
-classifier.predict(["a text", "another"])
-```
-
-| | |
-|---|---|
-| encoder | {{ model.encoder }} |
-| embedding | {{ model.embedding.kind }}, {{ model.dim }} dimensions |
-| words | {{ "{:,}".format(n_words) }} |
-| parameters | {{ "{:,}".format(n_parameters) }} |
-| trained on | {{ data }} |
-{%- if result %}
-{%- if result.test %}
-| test accuracy | {{ "%.4f" | format(result.test.accuracy) }}, 95% interval \
-{{ "%.4f to %.4f" | format(*result.test.interval) }}, {{ result.test.n }} examples |
-| test macro-F1 | {{ "%.4f" | format(result.test.macro_f1) }} |
-{%- endif %}
-| validation accuracy | {{ "%.4f" | format(result.dev_accuracy) }} |
-{%- endif %}
-
-`model.safetensors` holds the weights, `config.yaml` all settings, `vocab.json` words and classes.
-"""
-"""The model card on the hub; `result` is the content of result.json."""
+CARD = Path(__file__).with_name("model_card.md")
+"""The template of the model card on the hub; its `result` is the content of result.json."""
 
 
 class TextClassifier(
@@ -80,7 +45,7 @@ class TextClassifier(
     library_name="wordwave",
     pipeline_tag="text-classification",
     tags=["complex-valued", "word-order"],
-    model_card_template=CARD,
+    model_card_template=CARD.read_text(encoding="utf-8"),
 ):
     """Predicts the class of a text.
 
@@ -135,10 +100,9 @@ class TextClassifier(
 
     def _logits(self, sentences: Sentences) -> Tensor:
         if CachedBag.supports(self.model):
-            bag = self._bag or CachedBag(self.model)
-            self._bag = bag
-            if bag.accepts(sentences):
-                return bag.logits(sentences)
+            self._bag = self._bag or CachedBag(self.model)
+            if self._bag.accepts(sentences):
+                return self._bag.logits(sentences)
         return logits_of(self.model, sentences)
 
     def clear_cache(self) -> None:
@@ -154,23 +118,18 @@ class TextClassifier(
 
     @classmethod
     def load_parts(cls, folder: Path, config: ClassificationConfig) -> TextClassifier:
-        try:
+        with reading(folder / "vocab.json", "is not a vocabulary"):
             saved = read_json(folder / "vocab.json")
-            vocabulary, labels = Vocabulary.from_dict(saved), _labels(saved.get("labels"))
-        except (OSError, WordwaveError) as problem:
-            raise WordwaveError(
-                f"'{folder / 'vocab.json'}' is not a vocabulary: {problem}"
-            ) from None
+            vocabulary, labels = Vocabulary.from_dict(saved), saved.get("labels")
+            conform(labels, list[str], where="labels")
+            if len(set(labels)) < len(labels):
+                raise WordwaveError(f"labels must differ, got {clipped(labels)}")
         kind = config.text.tokenizer
         file = folder / "tokenizer.json" if kind == "bpe" else None
         encoder = TextEncoder(
             build_tokenizer(kind, file=file), vocabulary, max_length=config.model.max_length
         )
-        model = load_model(
-            folder,
-            lambda: Classifier(config.model, len(vocabulary), len(labels)),
-            dim=config.model.dim,
-        )
+        model = load_model(folder, lambda: Classifier(config.model, len(vocabulary), len(labels)))
         return cls(model, encoder, labels, config)
 
     def generate_model_card(self, *args: Any, **details: Any) -> ModelCard:
@@ -238,19 +197,11 @@ def finite(logits: Tensor) -> Tensor:
 def _without_folders(config: ClassificationConfig) -> ClassificationConfig:
     """Only the names of files: folders are neither published on the hub nor accepted from it."""
 
-    def bare(settings: C, *names: str) -> C:
-        files: dict[str, Any] = {name: getattr(settings, name) for name in names}
-        for name, path in files.items():
-            files[name] = path and PureWindowsPath(path).name  # splits at both / and \
-        return replace(settings, **files)
+    def bare(settings: Any, *names: str) -> Any:
+        paths = {name: getattr(settings, name) for name in names}
+        # Windows paths are split at both / and \.
+        return replace(settings, **{k: p and PureWindowsPath(p).name for k, p in paths.items()})
 
     return replace(
         config, data=bare(config.data, "data", "dev", "test"), text=bare(config.text, "vectors")
     )
-
-
-def _labels(labels: Any) -> list[str]:
-    conform(labels, list[str], where="labels")
-    if len(set(labels)) < len(labels):
-        raise WordwaveError(f"labels must differ, got {clipped(labels)}")
-    return labels

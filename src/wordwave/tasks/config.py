@@ -18,8 +18,7 @@ from wordwave.training.config import Schedule, TrainingConfig
 
 def task_of(folder: Path) -> str:
     """The task of a run: classify, translate or lm."""
-    task: str = run_config(folder)["task"]
-    return task
+    return str(run_config(folder)["task"])
 
 
 def run_config(folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ An order is a tensor of positions: element i is the old position of the word at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -152,6 +152,7 @@ def explain(
     tokens = tokens[:n] or [UNKNOWN]
     n_shuffles = n_shuffles if n > 1 else 0
     batch_size = max(IDS_PER_BATCH // n, 1)
+    generator = torch.Generator().manual_seed(seed)
 
     def probabilities(orders: Tensor) -> Tensor:
         """Shape: orders (N, L) -> (N, n_classes)"""
@@ -163,32 +164,33 @@ def explain(
     predicted = int(original.argmax())
     p = original[predicted]
 
-    def evaluate(orders: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-        """p and the predicted class after each order: all that is kept of many classes.
+    def evaluate(changes: Tensor, orders: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """p and the predicted class after each change: all that is kept of many classes.
 
-        Shape: orders (B, L), … -> (N,), (N,)
+        Shape: changes (N, …), orders (B, …) -> (B, L); returns (N,), (N,)
         """
-        after, classes = [torch.zeros(0, dtype=torch.double)], [torch.zeros(0, dtype=torch.long)]
-        for batch in orders:
-            found = probabilities(batch)
-            after.append(found[:, predicted])
-            classes.append(found.argmax(-1))
-        return torch.cat(after), torch.cat(classes)
+        after = torch.empty(len(changes), dtype=torch.double)
+        classes = torch.empty(len(changes), dtype=torch.long)
+        for start in range(0, len(changes), batch_size):
+            batch = slice(start, start + batch_size)
+            found = probabilities(orders(changes[batch]))
+            after[batch], classes[batch] = found[:, predicted], found.argmax(-1)
+        return after, classes
 
-    def shuffles() -> Iterator[Tensor]:
-        generator = torch.Generator().manual_seed(seed)
-        for start in range(0, n_shuffles, batch_size):
-            batch = range(start, min(start + batch_size, n_shuffles))
-            yield torch.stack([torch.randperm(n, generator=generator) for _ in batch])
-
-    removed = evaluate(without(batch, n) for batch in torch.arange(n).split(batch_size))[0]
     moves = moves_to_try(n, most_moves)
-    batches = moves.split(batch_size)
-    after, classes = evaluate(moved(batch, n) for batch in batches if len(batch))
-    shuffled, shuffled_classes = evaluate(shuffles())
+    removed, _ = evaluate(torch.arange(n), lambda words: without(words, n))
+    after, classes = evaluate(moves, lambda batch: moved(batch, n))
+    shuffled, shuffled_classes = evaluate(
+        torch.arange(n_shuffles),
+        lambda batch: torch.stack([torch.randperm(n, generator=generator) for _ in batch]),
+    )
     grid = torch.full((n, n), torch.nan, dtype=torch.double)
     grid[moves[:, 0], moves[:, 1]] = after
     grid.fill_diagonal_(float(p))
+    worst = None
+    if len(moves) and float(after.min()) <= p - ROUNDING:
+        at = int(after.argmin())
+        worst = _move(classifier, tokens, moves[at], classes[at], after[at])
     is_complex = classifier.model.embedding.field == "complex"
     return Explanation(
         text=text,
@@ -200,7 +202,7 @@ def explain(
         n_moves=len(moves),
         all_moves=len(moves) == n * (n - 1),
         moves_to_other_class=int((classes != predicted).sum()),
-        worst_move=_worst(classifier, tokens, moves, after, classes, float(p)),
+        worst_move=worst,
         n_shuffles=n_shuffles,
         shuffle_change=float((shuffled - p).abs().mean()) if n_shuffles else 0.0,
         shuffles_to_other_class=int((shuffled_classes != predicted).sum()),
@@ -208,6 +210,7 @@ def explain(
     )
 
 
+@torch.no_grad()
 def _words(
     classifier: TextClassifier,
     tokens: list[str],
@@ -216,15 +219,20 @@ def _words(
     change: Tensor,
 ) -> list[WordContribution]:
     """Shape: ids (L,), change of p (L, L), NaN for moves that were not tried"""
-    amplitudes, frequencies = _amplitudes_and_frequencies(classifier, ids)
-    size = change.abs().fill_diagonal_(torch.nan)
-    means = size.nanmean(dim=1).nan_to_num(0.0).tolist()
-    largest, positions = size.nan_to_num(-1.0).max(dim=1)
+    embedding: Any = classifier.model.embedding
+    table = embedding.vectors.float().cpu().expand(embedding.vocab_size, -1)[ids]
+    sizes = table.abs().mean(dim=1) if embedding.field == "complex" else table.norm(dim=1)
+    frequencies = None
+    if hasattr(embedding, "sensitivity"):
+        frequencies = embedding.sensitivity().float().cpu()[ids].tolist()
+    moved_by = change.abs().fill_diagonal_(torch.nan)
+    means = moved_by.nanmean(dim=1).nan_to_num(0.0).tolist()
+    largest, positions = moved_by.nan_to_num(-1.0).max(dim=1)
     return [
         WordContribution(
             word=_as_text(classifier.encoder.tokenizer, token),
             known=int(ids[i]) != UNKNOWN_ID,
-            amplitude=amplitudes[i],
+            amplitude=float(sizes[i]),
             frequency=None if frequencies is None else frequencies[i],
             importance=importance[i],
             swap=float(change[i, i + 1]) if i + 1 < len(tokens) else None,
@@ -236,41 +244,20 @@ def _words(
     ]
 
 
-@torch.no_grad()
-def _amplitudes_and_frequencies(
-    classifier: TextClassifier, ids: Tensor
-) -> tuple[list[float], list[float] | None]:
-    """Mean |amplitude| or vector norm of each word, and δ if the embedding has frequencies."""
-    embedding: Any = classifier.model.embedding
-    table = embedding.vectors.float().cpu().expand(embedding.vocab_size, -1)[ids]
-    size = table.abs().mean(dim=1) if embedding.field == "complex" else table.norm(dim=1)
-    if not hasattr(embedding, "sensitivity"):
-        return size.tolist(), None
-    return size.tolist(), embedding.sensitivity().float().cpu()[ids].tolist()
-
-
-def _worst(
-    classifier: TextClassifier,
-    tokens: list[str],
-    moves: Tensor,
-    after: Tensor,
-    classes: Tensor,
-    p: float,
-) -> Move | None:
-    if not len(moves) or float(after.min()) > p - ROUNDING:
-        return None
-    at = int(after.argmin())
-    word, to = moves[at].tolist()
-    order = [tokens[i] for i in moved(moves[at : at + 1], len(tokens))[0].tolist()]
+def _move(
+    classifier: TextClassifier, tokens: list[str], move: Tensor, class_after: Tensor, p: Tensor
+) -> Move:
+    """Shape: move (2,), class and p after it ()"""
+    word, to = move.tolist()
+    order = [tokens[i] for i in moved(move.unsqueeze(0), len(tokens))[0].tolist()]
     tokenizer = classifier.encoder.tokenizer
-    text = tokenizer.decode(order) if isinstance(tokenizer, BPETokenizer) else " ".join(order)
     return Move(
         word=_as_text(tokenizer, tokens[word]),
         place=word + 1,
         to=to + 1,
-        text=text,
-        label=classifier.labels[int(classes[at])],
-        probability=float(after[at]),
+        text=tokenizer.decode(order) if isinstance(tokenizer, BPETokenizer) else " ".join(order),
+        label=classifier.labels[int(class_after)],
+        probability=float(p),
     )
 
 

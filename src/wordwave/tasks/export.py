@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from wordwave import __version__
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
-from wordwave.layers import LSTM
 from wordwave.models.classifier import Classifier, Recurrent
 from wordwave.tasks.classifier import TextClassifier, logits_of
 from wordwave.text.batching import Sentences
@@ -38,36 +37,25 @@ class ProbabilityGraph(nn.Module):
         super().__init__()
         self.model = deepcopy(model).cpu().float().eval().requires_grad_(False)
         if isinstance(self.model.encoder, Recurrent):
-            self.model.encoder.lstm = _OneOperatorLSTM(self.model.encoder.lstm)
+            self.model.encoder.lstm._run = _run_as_one_operator  # type: ignore[method-assign]
 
     def forward(self, ids: Tensor) -> Tensor:
         """Shape: (B, L), padded with 0 -> (B, n_classes), rows of sum 1"""
         return self.model(ids).softmax(-1)
 
 
-class _OneOperatorLSTM(LSTM):
-    """An LSTM that returns its outputs without the final state.
+def _run_as_one_operator(
+    x: Tensor, start: tuple[Tensor, ...], direction: Any, lengths: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """`LSTM._run` without the final state.
 
     Padding needs no care then: in either direction it comes after the words.
     """
-
-    def __init__(self, lstm: LSTM) -> None:
-        super().__init__(
-            lstm.in_dim,
-            lstm.hidden_dim,
-            n_layers=lstm.n_layers,
-            bidirectional=lstm.n_directions == 2,
-            field=lstm.field,
-        )
-        self.directions = lstm.directions
-
-    def _run(
-        self, x: Tensor, start: tuple[Tensor, ...], way: Any, lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        from_input, from_hidden, bias, _ = way.real_weights()
-        return torch.ops.wordwave.lstm(x, from_input, from_hidden, bias), start
+    from_input, from_hidden, bias, _ = direction.real_weights()
+    return torch.ops.wordwave.lstm(x, from_input, from_hidden, bias), start
 
 
+@torch.library.custom_op("wordwave::lstm", mutates_args=())
 def _lstm(x: Tensor, from_input: Tensor, from_hidden: Tensor, bias: Tensor) -> Tensor:
     """Shape: (B, L, in), (4·H, in), (4·H, H), (4·H,) -> (B, L, H)"""
     start = x.new_zeros(1, x.shape[0], from_hidden.shape[1])
@@ -75,12 +63,9 @@ def _lstm(x: Tensor, from_input: Tensor, from_hidden: Tensor, bias: Tensor) -> T
     return torch.lstm(x, (start, start), weights, True, 1, 0.0, False, False, True)[0]
 
 
+@_lstm.register_fake
 def _lstm_shape(x: Tensor, from_input: Tensor, from_hidden: Tensor, bias: Tensor) -> Tensor:
     return x.new_empty(x.shape[0], x.shape[1], from_hidden.shape[1])
-
-
-_operator = torch.library.custom_op("wordwave::lstm", _lstm, mutates_args=())
-_operator.register_fake(_lstm_shape)
 
 
 def onnx_operators() -> dict[Any, Any]:

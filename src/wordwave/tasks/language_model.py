@@ -19,12 +19,15 @@ from wordwave.data.characters import UNKNOWN_CHARACTER_ID, Alphabet, Text
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.config import TransformerXLConfig
-from wordwave.models.transformer_xl import TransformerXL, XLState
+from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.utils import eval_mode
 from wordwave.tasks.classifier import finite
 from wordwave.tasks.config import LanguageModelConfig, Sampling
 from wordwave.tasks.run import TextModel
-from wordwave.tasks.run_folder import load_model
+from wordwave.tasks.run_folder import load_model, reading
+
+SEGMENT_LENGTH = 128
+"""Characters that are processed at once."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def bits_of(
     *,
     memory_length: int | None = None,
     batch_size: int = 16,
-    segment_length: int = 128,
+    segment_length: int = SEGMENT_LENGTH,
 ) -> Bits:
     """Score a whole text; each character attends to itself and `memory_length` others.
 
@@ -81,7 +84,7 @@ def bits_of(
             n_read = counted_before(text, at, alphabet, model.config).to(device)
         for begin in range(0, to_read, segment_length):
             length = min(segment_length, to_read - begin)
-            ids, counted = _segment(text, alphabet, starts + begin, length)
+            ids, counted = segment_ids(text, alphabet, starts + begin, length)
             if begin < early:
                 counted[1:, : early - begin] = False
             logits, past = model.forward_cached(
@@ -93,7 +96,7 @@ def bits_of(
     return Bits(float(total) / math.log(2), n)
 
 
-def _segment(
+def segment_ids(
     text: Text, alphabet: Alphabet, starts: np.ndarray, length: int
 ) -> tuple[Tensor, Tensor]:
     """Characters of several streams and the next one; nothing is scored beyond the end.
@@ -120,24 +123,6 @@ def counted_before(
         return starts.unsqueeze(1)
     limit = config.max_wave_position
     return torch.tensor([[alphabet.letters_before(text, i, limit)] for i in starts.tolist()])
-
-
-def last_logits(
-    model: TransformerXL,
-    ids: Tensor,
-    past: XLState | None = None,
-    *,
-    memory_length: int | None = None,
-    segment_length: int = 128,
-) -> tuple[Tensor, XLState]:
-    """Process a text of any length in segments; the logits after its last character.
-
-    Shape: ids (B, L) -> (B, V)
-    """
-    for part in ids.split(segment_length, dim=1):
-        logits, past = model.forward_cached(part, past, memory_length=memory_length)
-    assert past is not None
-    return logits[:, -1], past
 
 
 class LanguageModel(TextModel):
@@ -192,8 +177,9 @@ class LanguageModel(TextModel):
         self.model.eval()
         fresh, past = ids, None
         for _ in range(length):
-            logits, past = last_logits(self.model, fresh, past, memory_length=memory_length)
-            logits = finite(logits[0]).float().cpu().clone()
+            for part in fresh.split(SEGMENT_LENGTH, dim=1):
+                logits, past = self.model.forward_cached(part, past, memory_length=memory_length)
+            logits = finite(logits[0, -1]).float().cpu().clone()
             if self.alphabet.unit == "char":
                 logits[UNKNOWN_CHARACTER_ID] = -torch.inf
             drawn = draw(logits, sampling, generator)
@@ -232,13 +218,9 @@ class LanguageModel(TextModel):
 
     @classmethod
     def load_parts(cls, folder: Path, config: LanguageModelConfig) -> LanguageModel:
-        try:
+        with reading(folder / "vocab.json", "is not an alphabet"):
             alphabet = Alphabet.from_dict(read_json(folder / "vocab.json"))
-        except (OSError, WordwaveError) as problem:
-            raise WordwaveError(
-                f"'{folder / 'vocab.json'}' is not an alphabet: {problem}"
-            ) from None
-        model = load_model(folder, lambda: model_for(alphabet, config.model), dim=config.model.dim)
+        model = load_model(folder, lambda: model_for(alphabet, config.model))
         return cls(model, alphabet, config)
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any, TypedDict
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,11 +16,16 @@ from torch import Tensor, nn
 from wordwave.data.characters import UNIT_NAMES, Alphabet, Text, Unit, read_text
 from wordwave.data.corpora import TextSplits, load_text
 from wordwave.errors import WordwaveError
-from wordwave.memory import check_training_fits
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.utils import count_parameters
 from wordwave.tasks.config import LanguageModelConfig
-from wordwave.tasks.language_model import LanguageModel, bits_of, counted_before, model_for
+from wordwave.tasks.language_model import (
+    LanguageModel,
+    bits_of,
+    counted_before,
+    model_for,
+    segment_ids,
+)
 from wordwave.tasks.run import Evaluation, Job
 from wordwave.tensor_files import check_like
 from wordwave.training.loop import Epoch, Positions, Training
@@ -43,43 +47,29 @@ class Segments(Sequence[Tensor]):
     def __len__(self) -> int:
         return self.stream_length // self.length
 
-    @overload
-    def __getitem__(self, index: int) -> Tensor: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Tensor]: ...
-    def __getitem__(self, index: int | slice) -> Tensor | list[Tensor]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
+    def __getitem__(self, index: Any) -> Any:
+        """A batch, or a list of batches for a slice. Shape: (n_streams,)"""
+        first = range(self.start, self.start + len(self) * self.length, self.length)[index]
         streams = torch.arange(self.n_streams) * self.stream_length
-        return streams + self.start + index * self.length
+        return [streams + i for i in first] if isinstance(first, range) else streams + first
 
 
+@dataclass
 class LanguageModelTask:
-    """Predict the next character in several streams of a text, each with its memory.
+    """Predict the next character in several streams of a text, each with its memory."""
 
-    Args:
-        train: the training set.
-        valid: the validation set, or `None`.
-        alphabet: numbers the characters.
-        length: characters of a segment.
-        counted: the position counts at some places of the text, if they depend on the text and not
-            only on the number of characters before. Shape: (B,) -> (B, 1)
-    """
+    train: Text
+    valid: Text | None
+    """The validation set."""
+    alphabet: Alphabet
+    length: int
+    """Characters of a segment."""
+    counted: Callable[[Tensor], Tensor] | None = None
+    """The position counts at some places of the text, if they depend on the text and not only on
+    the number of characters before. Shape: (B,) -> (B, 1)"""
 
-    def __init__(
-        self,
-        train: Text,
-        valid: Text | None,
-        alphabet: Alphabet,
-        *,
-        length: int,
-        counted: Callable[[Tensor], Tensor] | None = None,
-    ) -> None:
-        self.train, self.valid, self.alphabet, self.length = train, valid, alphabet, length
-        self.counted = counted
-        self.segment = length
+    def __post_init__(self) -> None:
+        self.segment = self.length
         """Length of a segment, at most that of a stream."""
         self._reset()
 
@@ -105,7 +95,7 @@ class LanguageModelTask:
         device = next(model.parameters()).device
         if not torch.equal(rows, self.next):  # a new epoch, which starts elsewhere
             self._reset()
-        ids = self._ids(rows, self.segment + 1).to(device)
+        ids = segment_ids(self.train, self.alphabet, rows.numpy(), self.segment)[0].to(device)
         n_read = self.n_read if self.counted is None else self.counted(rows).to(device)
         logits, self.states = model(ids[:, :-1], self.states, n_read)
         self.next, self.n_read = rows + self.segment, self.n_read + self.segment
@@ -122,11 +112,7 @@ class LanguageModelTask:
     def state(self) -> dict[str, Tensor]:
         if self.states is None:
             return {}
-        return {
-            "states": self.states,
-            "next": self.next,
-            "n_read": torch.tensor(self.n_read),
-        }
+        return {"states": self.states, "next": self.next, "n_read": torch.tensor(self.n_read)}
 
     def check_state(self, state: Mapping[str, Tensor], model: nn.Module) -> None:
         if not state:
@@ -136,15 +122,9 @@ class LanguageModelTask:
         # The length and the precision of the memory depend on the text so far.
         length = min(kept.shape[-2] if kept.dim() == 4 else 0, model.config.memory_length)
         size = (model.config.n_layers, n, length, model.embedding.out_dim)
+        states = torch.empty(size, dtype=kept.dtype, device="meta")
         number = torch.zeros((), dtype=torch.long)
-        check_like(
-            state,
-            {
-                "states": torch.empty(size, dtype=kept.dtype, device="meta"),
-                "next": number.expand((n,)),
-                "n_read": number,
-            },
-        )
+        check_like(state, {"states": states, "next": number.expand((n,)), "n_read": number})
         if not kept.is_floating_point():
             raise WordwaveError(f"states must be floating-point, got {kept.dtype}")
         if not state["n_read"].is_meta and not 0 <= int(state["n_read"]) < 2**53:
@@ -155,12 +135,6 @@ class LanguageModelTask:
         if state:
             self.states, self.next = state["states"], state["next"].cpu()
             self.n_read = int(state["n_read"])
-
-    def _ids(self, starts: Tensor, length: int) -> Tensor:
-        """Shape: (B,) -> (B, length)"""
-        symbols = self.train.symbols
-        rows = [self.alphabet.ids(symbols[i : i + length]) for i in starts.tolist()]
-        return torch.from_numpy(np.stack(rows))
 
 
 class _Optional(TypedDict, total=False):
@@ -196,14 +170,10 @@ class LanguageModelJob(Job[LanguageModelConfig, TextSplits]):
     def prepare(self, data: TextSplits) -> LanguageModelJob:
         config, unit = self.config, UNIT_NAMES[data.unit]
         alphabet = Alphabet.of(data.train, data.unit)
-        check_training_fits(
+        model = self.built(
             lambda: model_for(alphabet, config.model),
             "fewer or narrower layers (--n-layers, --dim, --feed-forward-dim)",
-            row_sparse=False,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.training.seed)
-            model = model_for(alphabet, config.model)
         valid = head(data.valid, config.data.eval_chars)
         self.notes = [
             f"{len(data.train):,} {unit}s to train on, {len(alphabet)} different ones; "
@@ -252,34 +222,26 @@ class LanguageModelJob(Job[LanguageModelConfig, TextSplits]):
         kind = model.embedding.kind.replace("none", "real")
         return f"{data}-lm-{kind}" + ("" if model.position == "relative" else f"-{model.position}")
 
-    def summary(self, result: dict[str, Any]) -> list[str]:
+    def describe(self, result: dict[str, Any]) -> list[str]:
         unit = UNIT_NAMES[result.get("unit", "char")]
         scored = [p for p in ("valid", "test") if {f"{p}_bpc", f"{p}_characters"} <= result.keys()]
         bits = ", ".join(f"{part} {result[f'{part}_bpc']:.4f}" for part in scored)
         lengths = " and ".join(f"{result[f'{part}_characters']:,}" for part in scored)
-        speed = result["characters_per_second"]
-        speed = "" if speed is None else f", {speed:,.0f} {unit}s/s in training"
-        return [
-            f"{bits} bits per {unit} ({lengths} {unit}s; weights of step {result['best_step']:,})",
-            f"{result['parameters']:,} parameters{speed}",
-        ]
+        step = f"weights of step {result['best_step']:,}"
+        return [f"{bits} bits per {unit} ({lengths} {unit}s; {step})"]
 
     def show_loss(self, loss: float) -> str:
-        return f"{loss / math.log(2):.3f} bits"
+        return f"{loss / math.log(2):.4f} bits"
 
     def show_scores(self, report: Epoch) -> str:
-        shown = f"training {report.loss / math.log(2):.4f} bits"
-        if report.scores:
-            shown += f"  validation {-report.scores['minus_bpc']:.4f} bits"
-        return shown
+        validation = f"  validation {-report.scores['minus_bpc']:.4f} bits" if report.scores else ""
+        return f"training {self.show_loss(report.loss)}{validation}"
 
     def read_data(self, **files: Any) -> Text:
         """Args: data: a text file."""
         return read_text(files["data"], self.text_model.alphabet.unit)
 
-    def test_data(self, folder: Path, *, trusted: bool = False) -> Text:
-        self.check_signed(folder, trusted=trusted)
-        data = load_text(self.config.data.data, self.text_model.alphabet.unit)
+    def test_part(self, data: TextSplits, folder: Path) -> Text:
         if (self.finished(folder) or {}).get("examples") not in (None, data.fingerprint()):
             raise WordwaveError(
                 f"{self.config.data.data!r} is no longer the text that '{folder}' was trained on: "

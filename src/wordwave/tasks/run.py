@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 
+from wordwave.config_io import conform, flatten, read_json
+from wordwave.errors import WordwaveError
 from wordwave.files import check_writable, write_text
+from wordwave.memory import check_training_fits
 from wordwave.models.utils import count_parameters
 from wordwave.tasks.run_folder import (
     RESULT,
     WEIGHTS,
-    check_same_config,
-    check_signed,
-    check_trained,
+    is_signed,
     locked_folder,
     read_config,
-    read_result,
+    reading,
     save_config,
     sign,
 )
@@ -75,7 +77,9 @@ class TextModel(ABC):
         """Read what `save` wrote, or a run of `wordwave train`."""
         folder = Path(folder)
         config: Any = read_config(folder, cls.task, cls.config_class)
-        check_trained(folder)
+        if not (folder / WEIGHTS).exists():
+            remedy = "run the command that trains it again to resume"
+            raise WordwaveError(f"'{folder}' holds no trained model yet: {remedy}")
         return cls.load_parts(folder, config)
 
     @classmethod
@@ -84,14 +88,11 @@ class TextModel(ABC):
         """Read the vocabulary and the weights."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The scores of a model on some data."""
+class Evaluation(NamedTuple):
+    """The scores of a model on some data: as JSON values, and in lines for people."""
 
     scores: dict[str, Any]
-    """JSON values."""
     lines: list[str]
-    """The same for people."""
 
 
 class Job(ABC, Generic[Config, Data]):
@@ -106,7 +107,7 @@ class Job(ABC, Generic[Config, Data]):
 
     model_class: ClassVar[type[TextModel]]
     result_schema: ClassVar[Any]
-    """The `TypedDict` of result.json: the keys that `summary` uses."""
+    """A `TypedDict` of the keys of result.json that `summary` uses."""
     unit: ClassVar[str] = "words"
     """What training counts."""
     counts_epochs: ClassVar[bool] = False
@@ -145,6 +146,13 @@ class Job(ABC, Generic[Config, Data]):
         The model depends on the config and the data, not on the global random state.
         """
 
+    def built(self, build: Callable[[], Any], remedy: str) -> Any:
+        """A model with initial weights of the seed; `remedy` says how to make it fit in memory."""
+        check_training_fits(build, remedy, row_sparse=False)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.config.training.seed)
+            return build()
+
     @abstractmethod
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
         """The scores of a finished training, whose best weights have been loaded.
@@ -177,21 +185,32 @@ class Job(ABC, Generic[Config, Data]):
     def run_name(self) -> str:
         """The default name of the run folder."""
 
-    @abstractmethod
     def summary(self, result: dict[str, Any]) -> list[str]:
         """A result in lines for people."""
+        speed = result[f"{self.unit}_per_second"]
+        shown = "" if speed is None else f", {speed:,.0f} {self.unit}/s in training"
+        return [*self.describe(result), f"{result['parameters']:,} parameters{shown}"]
+
+    @abstractmethod
+    def describe(self, result: dict[str, Any]) -> list[str]:
+        """The scores of a result in lines for people."""
 
     @abstractmethod
     def read_data(self, **files: Any) -> Any:
         """Data to evaluate on, from files."""
 
-    @abstractmethod
     def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
         """Data to evaluate on, as the config of a run names it: its test set.
 
         Args:
             trusted: open the files that it names even if the run was not trained here.
         """
+        self.check_signed(folder, trusted=trusted)
+        return self.test_part(self.load_data(), folder)
+
+    @abstractmethod
+    def test_part(self, data: Data, folder: Path) -> Any:
+        """The part of the data of a run to evaluate on."""
 
     @abstractmethod
     def evaluate(self, data: Any, **options: Any) -> Evaluation:
@@ -218,15 +237,37 @@ class Job(ABC, Generic[Config, Data]):
 
     def check_config(self, folder: Path) -> None:
         """Raise if a run was started in this folder with other settings."""
-        check_same_config(folder, self.model_class.task, self.config, may_differ=self.may_differ)
+        if folder.exists() and not folder.is_dir():
+            raise WordwaveError(f"'{folder}' is a file, not a run folder: choose another --out")
+        if not (folder / "config.yaml").exists():
+            return
+        there = flatten(read_config(folder, self.model_class.task, type(self.config)))
+        for name, value in flatten(self.config).items():
+            if there[name] != value and name not in self.may_differ:
+                raise WordwaveError(
+                    f"'{folder}' holds a run with {name} {there[name]!r}, here it is {value!r}: "
+                    "choose another --out, or remove that folder"
+                )
 
     def finished(self, folder: Path) -> dict[str, Any] | None:
         """The result of a finished run, `None` for one in progress."""
-        return read_result(folder, self.result_schema)
+        path = folder / RESULT
+        if not path.exists():
+            return None
+        with reading(path, "is not the result of a run (remove it to train again)"):
+            result: dict[str, Any] = read_json(path)
+            conform(result, self.result_schema, where="it")
+        return result
 
     def check_signed(self, folder: Path, *, trusted: bool = False) -> None:
         """Raise unless the data that the config of a run names may be opened."""
-        check_signed(folder, self.config.data.files, trusted=trusted)
+        names = self.config.data.files
+        if names and not trusted and not is_signed(folder, names):
+            shown = ", ".join(repr(name[:200]) for name in names)
+            raise WordwaveError(
+                f"'{folder}' was not trained here, and its config.yaml names {shown}: nothing is "
+                "opened; name the data to score (evaluate --help), or open that with --trust-data"
+            )
 
     def training(self, processes: Processes | None = None) -> Training:
         """The training loop, before its first step."""

@@ -13,7 +13,6 @@ import json
 import os
 import secrets
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,11 +20,10 @@ from typing import Any, TypeVar
 
 import torch
 from filelock import Timeout
-from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch import nn
 
 from wordwave import __version__
-from wordwave.config_io import conform, dump_yaml, flatten, from_dict, read_json, to_dict
+from wordwave.config_io import dump_yaml, from_dict, to_dict
 from wordwave.errors import WordwaveError
 from wordwave.files import (
     check_inside,
@@ -70,110 +68,31 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
     return from_dict(kind, plain, where=f"'{folder / 'config.yaml'}'")
 
 
-def check_same_config(
-    folder: Path, task: str, config: Any, *, may_differ: Sequence[str] = ()
-) -> None:
-    """Raise if a run was started in this folder with other settings."""
-    if folder.exists() and not folder.is_dir():
-        raise WordwaveError(f"'{folder}' is a file, not a run folder: choose another --out")
-    if not (folder / "config.yaml").exists():
-        return
-    there = flatten(read_config(folder, task, type(config)))
-    for name, value in flatten(config).items():
-        if there[name] != value and name not in may_differ:
-            raise WordwaveError(
-                f"'{folder}' holds a run with {name} {there[name]!r}, here it is {value!r}: "
-                "choose another --out, or remove that folder"
-            )
-
-
-def read_result(folder: Path, schema: Any) -> dict[str, Any] | None:
-    """The result of a finished run, `None` for one in progress.
-
-    Args:
-        schema: the `TypedDict` that result.json must be.
-    """
-    path = folder / RESULT
-    if not path.exists():
-        return None
+@contextmanager
+def reading(path: Path, refusal: str) -> Iterator[None]:
+    """Name the file in any error of reading it, with what it should have been."""
     try:
-        result: dict[str, Any] = read_json(path)
-        conform(result, schema, where="it")
-    except WordwaveError as problem:
-        raise WordwaveError(
-            f"'{path}' is not the result of a run ({problem}); remove it to train again"
-        ) from None
-    return result
+        yield
+    except (OSError, WordwaveError) as problem:
+        raise WordwaveError(f"'{path}' {refusal}: {problem}") from None
 
 
-def check_trained(folder: Path) -> None:
-    """Raise for a run without weights."""
-    if not (folder / WEIGHTS).exists():
-        raise WordwaveError(
-            f"'{folder}' holds no trained model yet: run the command that trains it again to resume"
-        )
-
-
-def load_model(folder: Path, build: Callable[[], M], *, dim: int) -> M:
+def load_model(folder: Path, build: Callable[[], M]) -> M:
     """The model of a run, in evaluation mode.
 
     Args:
-        dim: the width of its embedding.
         build: makes the model that config.yaml describes, with any weights. It is called on a real
             device, where it takes memory, only after the weights have been found to fit.
     """
     path = folder / WEIGHTS
-    try:
+    with reading(path, "does not hold this model"):
         file = TensorFile(path)
-        meta = upgrade_weights(file.meta)
-        largest = max((tensor.numel() for tensor in meta.values()), default=0)
-        if dim > largest:  # some initial values are computed by Python, number by number
-            raise WordwaveError(
-                f"size mismatch: dim is {dim}, the largest tensor has {largest:,} numbers"
-            )
-        check_like(meta, _expected(build, 2 * len(meta) + 10, largest))
+        with torch.device("meta"):
+            check_like(upgrade_weights(file.meta), build().state_dict())
         weights = upgrade_weights(file.load())
-    except WordwaveError as problem:
-        raise WordwaveError(f"'{path}' does not hold this model: {problem}") from None
     model = build()
     model.load_state_dict(weights)
     return model.eval()
-
-
-def _expected(build: Callable[[], nn.Module], most: int, largest: int) -> dict[str, Tensor]:
-    """The weights of a model on the meta device."""
-    try:
-        with _limited(most, largest), torch.device("meta"):
-            return build().state_dict()
-    except (RuntimeError, OverflowError, TypeError) as problem:  # sizes that torch cannot count
-        reason = str(problem).splitlines()[0][:200]
-        raise WordwaveError(f"config.yaml does not describe a model ({reason})") from None
-
-
-@contextmanager
-def _limited(most: int, largest: int) -> Iterator[None]:
-    """Stop building a model at the first parameter that cannot be in a file of weights: a million
-    layers take long even on the meta device."""
-    thread, n = threading.get_ident(), 0
-
-    def check(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal n
-        if parameter is None or threading.get_ident() != thread:
-            return
-        n += 1
-        if n > most:
-            raise WordwaveError(f"size mismatch: config.yaml describes more than {most:,} tensors")
-        if parameter.numel() > largest:
-            raise WordwaveError(
-                f"size mismatch: the largest tensor has {largest:,} numbers, that of the model "
-                f"{parameter.numel():,}"
-            )
-
-    hook = register_module_parameter_registration_hook(check)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 @contextmanager
@@ -220,16 +139,6 @@ def is_signed(folder: Path, names: Sequence[str]) -> bool:
         return hmac.compare_digest(found.encode(), _signature(_key(create=False), names).encode())
     except (OSError, WordwaveError):
         return False
-
-
-def check_signed(folder: Path, names: Sequence[str], *, trusted: bool = False) -> None:
-    """Raise unless the data that a run's config names may be opened."""
-    if names and not trusted and not is_signed(folder, names):
-        shown = ", ".join(repr(name[:200]) for name in names)
-        raise WordwaveError(
-            f"'{folder}' was not trained here, and its config.yaml names {shown}: nothing is "
-            "opened; name the data to score (evaluate --help), or open that with --trust-data"
-        )
 
 
 def _signature(key: bytes, names: Sequence[str]) -> str:

@@ -14,20 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.config_io import MOST_JSON, from_dict, parse_json
 from wordwave.data.parallel import (
     BUILT_IN,
     ParallelSentences,
     ParallelSplits,
     cut_dev,
-    first_release,
     load_named,
     read_pairs,
 )
 from wordwave.data.registry import names
 from wordwave.errors import WordwaveError, unknown
-from wordwave.files import read_text, write_text
-from wordwave.memory import check_training_fits
+from wordwave.files import write_text
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 from wordwave.models.utils import eval_mode
 from wordwave.tasks.bleu import TranslationScores, score_translations, tokenised_bleu
@@ -40,13 +37,14 @@ from wordwave.tasks.config import (
 from wordwave.tasks.run import Evaluation, Job
 from wordwave.tasks.translator import (
     BeamConfig,
+    SubwordEncoder,
     Translation,
     Translator,
     texts_of,
-    train_subwords,
 )
 from wordwave.tensor_files import check_like
 from wordwave.text.batching import Sentences, by_length, token_batches
+from wordwave.text.tokenizers import Casing, train_bpe
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from wordwave.training.loop import Positions, Training
 from wordwave.training.positions import check_random_positions
@@ -88,19 +86,14 @@ class SentencePairs:
 
 @dataclass
 class TranslationTask:
-    """Predict the next subword of a translation.
-
-    Args:
-        train: the training set.
-        dev: the validation set.
-        settings: label smoothing, word dropout, and the number of weights to average.
-        bleu: computes BLEU on a part of the validation set, or `None`.
-    """
+    """Predict the next subword of a translation."""
 
     train: SentencePairs
     dev: SentencePairs
+    """The validation set."""
     settings: TranslationTrainingConfig
     bleu: Callable[[], float] | None = None
+    """Computes BLEU on a part of the validation set."""
     recent: deque[Weights] = field(init=False)
     """The weights at the last evaluations, the latest ones last."""
 
@@ -134,8 +127,7 @@ class TranslationTask:
 
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.settings.average:
-            weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
-            self.recent.append(weights)
+            self.recent.append(_copied(model))
         return self.metrics(model)
 
     def metrics(self, model: nn.Module) -> dict[str, float]:
@@ -169,6 +161,21 @@ class TranslationTask:
     def averaged(self) -> Weights:
         """The mean of the weights at the last evaluations."""
         return {k: torch.stack([w[k] for w in self.recent]).mean(0) for k in self.recent[0]}
+
+    def average_if_better(self, model: nn.Module) -> bool:
+        """Load the mean of the last weights if it scores higher on the validation set."""
+        if len(self.recent) < 2:
+            return False
+        best, before = _copied(model), next(iter(self.metrics(model).values()))
+        model.load_state_dict(self.averaged())
+        if next(iter(self.metrics(model).values())) > before:
+            return True
+        model.load_state_dict(best)
+        return False
+
+
+def _copied(model: nn.Module) -> Weights:
+    return {k: v.detach().clone() for k, v in model.state_dict().items()}
 
 
 def likelihood(model: nn.Module, pairs: SentencePairs) -> float:
@@ -206,7 +213,6 @@ class _Result(_Optional):
     steps: int
     parameters: int
     words_per_second: float | None
-    seconds: float
 
 
 class TranslationJob(Job[TranslationConfig, ParallelSplits]):
@@ -218,8 +224,6 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
     text_model: Translator
     task: TranslationTask
     test: ParallelSentences | None
-    first_release: list[str] | None = None
-    """Other references of the test set, set by `test_data`."""
 
     def load_data(self) -> ParallelSplits:
         return load_pairs(self.config.data)
@@ -233,17 +237,15 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
             return ParallelSentences(sources, targets, pairs.name)
 
         train, dev = tokenised(data.train), tokenised(data.dev)
-        subwords = train_subwords(config, [*train.sources, *train.targets], data.train.targets)
+        tokenizer = train_bpe([*train.sources, *train.targets], config.text.bpe_size)
+        casing = Casing.learn(data.train.targets) if config.text.lower_case else None
+        subwords = SubwordEncoder(tokenizer, config, casing)
         self.notes = [f"{len(train):,} pairs, {len(subwords):,} subwords for both languages"]
-        check_training_fits(
+        model = self.built(
             lambda: translation_model(config.model, len(subwords)),
             "fewer or narrower layers (--dim, --feed-forward-dim, --encoder-layers, "
             "--decoder-layers), or fewer subwords (--bpe-size)",
-            row_sparse=False,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.training.seed)
-            model = translation_model(config.model, len(subwords))
         self.text_model = translator = Translator(model, subwords, config)
         self.task = TranslationTask(self._encoded(train), self._encoded(dev), config.training)
         check_random_positions(
@@ -289,11 +291,11 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
         return "" if self.test is None else f"{len(self.test):,} translations of the test set"
 
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
-        model, averaged = self.text_model.model, self._average_if_better()
-        test, n_truncated = None, 0
+        model = self.text_model.model
+        averaged = self.task.average_if_better(model)
+        n_truncated, test = 0, None
         if self.test is not None:
-            found, n_truncated = best_translations(self.text_model, self.test.sources)
-            test = score(self.text_model, found, self.test.targets).plain()
+            found, n_truncated, test = self._scored(self.test)
             lines = (json.dumps(t.plain(), ensure_ascii=False) + "\n" for t in found)
             write_text(folder / TRANSLATIONS, "".join(lines))
         return {
@@ -303,63 +305,46 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
             "averaged": averaged,
         }
 
-    def _average_if_better(self) -> bool:
-        """Load the mean of the last weights if it scores higher on the validation set."""
-        if len(self.task.recent) < 2:
-            return False
-        model = self.text_model.model
-        best = {k: v.detach().clone() for k, v in model.state_dict().items()}
-        before = next(iter(self.task.metrics(model).values()))
-        model.load_state_dict(self.task.averaged())
-        if next(iter(self.task.metrics(model).values())) > before:
-            return True
-        model.load_state_dict(best)
-        return False
+    def _scored(
+        self, pairs: ParallelSentences, beam: BeamConfig | None = None
+    ) -> tuple[list[Translation], int, dict[str, Any]]:
+        """The best translations, the number of sentences that were truncated, and the scores."""
+        found, n_truncated = self.text_model.translations(pairs.sources, beam)
+        best = [translations[0] for translations in found]
+        return best, n_truncated, score(self.text_model, best, pairs.targets).plain()
 
     @property
     def run_name(self) -> str:
         model = self.config.model
         return f"{self.config.data.name}-{model.architecture}-{model.embedding.kind}"
 
-    def summary(self, result: dict[str, Any]) -> list[str]:
+    def describe(self, result: dict[str, Any]) -> list[str]:
         weights = "averaged weights" if result["averaged"] else "weights of one evaluation"
         bleu = f", BLEU {result['dev_bleu']:.1f}" if "dev_bleu" in result else ""
-        speed = result["words_per_second"]
-        speed = "" if speed is None else f", {speed:,.0f} words/s, {result['seconds']:,.0f} s"
         return [
             f"validation likelihood {result['dev_likelihood']:.4f}{bleu} "
             f"({weights}, {result['steps']:,} steps)",
             *(score_lines(result["test"]) if result["test"] is not None else ()),
-            f"{result['parameters']:,} parameters{speed}",
         ]
 
     def read_data(self, **files: Any) -> ParallelSentences:
         """Args: source, target: files of sentences and their translations."""
         return read_pairs(files["source"], files["target"])
 
-    def test_data(self, folder: Path, *, trusted: bool = False) -> ParallelSentences:
-        self.check_signed(folder, trusted=trusted)
-        test = self.load_data().test
-        if test is None:
+    def test_part(self, data: ParallelSplits, folder: Path) -> ParallelSentences:
+        if data.test is None:
             raise WordwaveError(f"'{folder}' has no test set: name one with --source and --target")
-        self.first_release = first_release_targets(self.config.data)
-        return test
+        return data.test
 
     def evaluate(self, data: ParallelSentences, **options: Any) -> Evaluation:
         """Args: beam, length_penalty: as in `BeamConfig`."""
-        translator, beam = self.text_model, BeamConfig(**options)
-        found, n_truncated = best_translations(translator, data.sources, beam)
-        scores = score(translator, found, data.targets).plain()
+        _, n_truncated, scores = self._scored(data, BeamConfig(**options))
         lines = [f"{data.name}:", *score_lines(scores)]
         if n_truncated:
             lines.append(
                 f"{n_truncated:,} of {len(data):,} sentences were truncated to "
-                f"{translator.subwords.max_length} subwords"
+                f"{self.text_model.subwords.max_length} subwords"
             )
-        if self.first_release is not None:
-            scores["first_release"] = score(translator, found, self.first_release).plain()
-            lines.append("against the German sentences of the first release:")
-            lines += score_lines(scores["first_release"])
         return Evaluation(scores, lines)
 
 
@@ -379,21 +364,6 @@ def load_pairs(data: ParallelDataConfig) -> ParallelSplits:
     )
     assert train is not None
     return ParallelSplits(*(cut_dev(train) if dev is None else (train, dev)), test)
-
-
-def first_release_targets(data: ParallelDataConfig) -> list[str] | None:
-    """The references of the first release of a named data set's test set, if it is here."""
-    if data.source is not None or data.target_language != "de":
-        return None
-    return first_release(data.data)
-
-
-def best_translations(
-    translator: Translator, texts: list[str], beam: BeamConfig | None = None
-) -> tuple[list[Translation], int]:
-    """The best translation of each text, and the number of texts that were truncated."""
-    found, n_truncated = translator.translations(texts, beam)
-    return [best[0] for best in found], n_truncated
 
 
 def score(
@@ -421,10 +391,3 @@ def score_lines(scores: dict[str, Any]) -> list[str]:
             f"{one['signature']}"
         )
     return lines
-
-
-def read_translations(folder: Path) -> list[Translation]:
-    """The translations of the test set that a finished run has kept."""
-    path = folder / TRANSLATIONS
-    lines = read_text(path, most=MOST_JSON).removesuffix("\n").split("\n")
-    return [from_dict(Translation, parse_json(line), where=f"'{path}'") for line in lines]

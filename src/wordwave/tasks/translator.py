@@ -15,21 +15,18 @@ from wordwave.config_io import conform, read_json
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
 from wordwave.models.beam_search import Hypothesis, beam_search, check_search
-from wordwave.models.encoder_decoder import (
-    BOS_ID,
-    EOS_ID,
-    EncoderDecoder,
-    translation_model,
-)
+from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, EncoderDecoder, translation_model
 from wordwave.models.utils import eval_mode
 from wordwave.tasks.config import TranslationConfig
 from wordwave.tasks.run import TextModel
-from wordwave.tasks.run_folder import load_model
-from wordwave.text.batching import Sentences, by_length
+from wordwave.tasks.run_folder import load_model, reading
+from wordwave.text.batching import by_length
 from wordwave.text.encoder import Encoded, TextEncoder
-from wordwave.text.tokenizers import BPETokenizer, Casing, MosesText, SpacedText, train_bpe
+from wordwave.text.tokenizers import BPETokenizer, Casing, MosesText, SpacedText
 from wordwave.text.vocabulary import SPECIALS, Vocabulary
 
+BATCH_WORDS = 1024
+"""Source subwords that are translated at once."""
 TOKENISER_FILE, CASING_FILE = "tokenizer.json", "casing.json"
 # A space is never part of a subword, so no subword can be spelled like these.
 START_AND_END = ("<the start>", "<the end>")
@@ -85,12 +82,10 @@ class SubwordEncoder:
         """Read what `save` wrote."""
         casing, file = None, folder / CASING_FILE
         if file.exists():
-            try:
+            with reading(file, "does not hold spellings"):
                 forms = read_json(file)
                 conform(forms, dict[str, str], where="it")
                 casing = Casing(forms)
-            except WordwaveError as problem:
-                raise WordwaveError(f"'{file}' does not hold spellings: {problem}") from None
         elif config.text.lower_case:
             raise WordwaveError(f"'{file}' is missing: it is needed to restore upper case")
         return cls(BPETokenizer.load(folder / TOKENISER_FILE), config, casing)
@@ -106,14 +101,6 @@ def texts_of(config: TranslationConfig) -> tuple[MosesText | SpacedText, MosesTe
     return source, target
 
 
-def train_subwords(
-    config: TranslationConfig, tokenised: Iterable[str], targets: Iterable[str]
-) -> SubwordEncoder:
-    """Learn BPE from tokenised sentences of both languages, and casing from target texts."""
-    casing = Casing.learn(targets) if config.text.lower_case else None
-    return SubwordEncoder(train_bpe(tokenised, config.text.bpe_size), config, casing)
-
-
 @dataclass(frozen=True)
 class BeamConfig:
     """How translations are searched for."""
@@ -125,8 +112,6 @@ class BeamConfig:
     length_penalty: float = 1.0
     """Exponent of the length that scores are divided by: 0 prefers short translations, with 1 the
     score is nearly the mean log-probability of a subword."""
-    batch_words: int = 1024
-    """Source subwords per batch."""
 
     def __post_init__(self) -> None:
         check_search(beam=self.beam, n_best=self.n_best, length_penalty=self.length_penalty)
@@ -181,33 +166,27 @@ class Translator(TextModel):
         tokenised = [self.subwords.source.tokenised(text) for text in texts]
         worded = [i for i, words in enumerate(tokenised) if words]
         sources, _ = self.subwords.encode(tokenised[i] for i in worded)
-        n_truncated = int((sources.lengths > self.subwords.max_length).sum())
+        most = self.subwords.max_length
+        n_truncated = int((sources.lengths > most).sum())
         found = [[Translation("", "", 0.0, 0.0)] for _ in texts]
-        for rows in by_length(sources.lengths, beam.batch_words):
-            for row, best in zip(rows.tolist(), self._search(sources, rows, beam), strict=True):
+        for rows in by_length(sources.lengths, BATCH_WORDS) if worded else ():
+            with eval_mode(self.model) as device:
+                hypotheses = beam_search(
+                    self.model,
+                    sources.padded(rows)[:, :most].to(device),
+                    max_lengths=[min(2 * n + 20, most) for n in sources.lengths[rows].tolist()],
+                    beam=beam.beam,
+                    n_best=beam.n_best,
+                    length_penalty=beam.length_penalty,
+                )
+            for row, best in zip(rows.tolist(), hypotheses, strict=True):
                 found[worded[row]] = [self._translation(hypothesis) for hypothesis in best]
         return found, n_truncated
 
-    def _search(self, sources: Sentences, rows: Tensor, beam: BeamConfig) -> list[list[Hypothesis]]:
-        if not len(rows):
-            return []
-        most = self.subwords.max_length
-        with eval_mode(self.model) as device:
-            return beam_search(
-                self.model,
-                sources.padded(rows)[:, :most].to(device),
-                max_lengths=[min(2 * n + 20, most) for n in sources.lengths[rows].tolist()],
-                beam=beam.beam,
-                n_best=beam.n_best,
-                length_penalty=beam.length_penalty,
-            )
-
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        tokenised = self.subwords.tokenised(hypothesis.ids)
+    def _translation(self, found: Hypothesis) -> Translation:
+        tokenised = self.subwords.tokenised(found.ids)
         text = self.subwords.detokenised(tokenised)
-        return Translation(
-            text, tokenised, hypothesis.score, hypothesis.log_probability, tuple(hypothesis.ids)
-        )
+        return Translation(text, tokenised, found.score, found.log_probability, tuple(found.ids))
 
     def attention(
         self, text: str, translation: str | Translation
@@ -243,7 +222,5 @@ class Translator(TextModel):
     @classmethod
     def load_parts(cls, folder: Path, config: TranslationConfig) -> Translator:
         subwords = SubwordEncoder.load(folder, config)
-        model = load_model(
-            folder, lambda: translation_model(config.model, len(subwords)), dim=config.model.dim
-        )
+        model = load_model(folder, lambda: translation_model(config.model, len(subwords)))
         return cls(model, subwords, config)
