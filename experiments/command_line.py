@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -87,7 +87,7 @@ class Options:
     search_trials: int = 0
     """Trials of a hyperparameter search for each row, on the validation set of fold 0; 0: the
     recipes."""
-    search_space: Annotated[SpaceName, tyro.conf.arg(aliases=("--search-pool",))] = "narrow"
+    search_space: SpaceName = "narrow"
     """Search space; see wordwave search."""
     search_on: DatasetName | None = None
     """Search on this data set only, and use the result on all; by default each has its own

@@ -15,7 +15,7 @@ from experiments.sensitive_words import WordsRun, as_run
 from experiments.settings_search import SearchRun, search_cells, with_best_settings
 from experiments.timing import EpochTiming, Estimate, timed_rows
 from experiments.training_runs import CellRun
-from wordwave.cli.progress import COUNT, progress, run_grid, spelled
+from wordwave.cli.progress import COUNT, progress, run_grid
 from wordwave.errors import WordwaveError
 from wordwave.grid import Backend, Grid
 
@@ -166,3 +166,10 @@ def estimate_long_table(
         )
     elif estimate_only:
         console.print("No training is missing.")
+
+
+def spelled(seconds: float) -> str:
+    """A duration with a unit that suits it."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 """Former names of settings, by part."""
 RENAMED = {old: new for part in SETTINGS.values() for old, new in part.items()}
-RENAMED["pool"] = "space"  # of a search
+RENAMED |= {"pool": "space", "search_pool": "search_space"}  # of a search
 EMBEDDING = (
     "share_frequency",
     "share_amplitude",

@@ -36,8 +36,8 @@ MAX_NAMED = 5
 """Characters and scripts that a message names."""
 ENDINGS = (".png", ".svg")
 FORMATS = (*ENDINGS, ".pdf")
-COLOURS = ("#2a6fdb", "#e0662f", "#2f9e66", "#8e44ad", "#c0392b")
-BLUE, ORANGE, GREY, GREEN = "#2a6fdb", "#e0662f", "#9aa0a6", "#2f9e66"
+BLUE, ORANGE, GREEN, GREY = "#2a6fdb", "#e0662f", "#2f9e66", "#9aa0a6"
+COLOURS = (BLUE, ORANGE, GREEN, "#8e44ad", "#c0392b")
 MAX_CHARACTERS = 64
 MAX_LABELS = 70
 MIN_CHANGE = 0.05
@@ -109,7 +109,7 @@ def check_format(path: Path) -> None:
         raise WordwaveError(f"a picture must end in {', '.join(FORMATS)}, got '{path}'")
 
 
-def tidy(axes: Axes, grid: Literal["y", "both"] = "y") -> None:
+def tidy(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
     """Fewer spines, and a grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color="#e6e6e6", lw=0.6)
@@ -123,10 +123,13 @@ def save_png_and_svg(figure: Any, path: Path) -> list[Path]:
 
 def save_figure(figure: Any, path: Path) -> Path:
     """Save a figure; an SVG keeps its text as text and is the same file for the same figure."""
+    check_format(path)
     form = path.suffix.lower()[1:]
     undated = {"metadata": {"Date": None}} if form == "svg" else {}
     save = partial(figure.savefig, dpi=160, format=form, **undated)
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wordwave"}):
+    stable = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wordwave"})
+    with stable, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # see `missing_glyphs`
         write_whole(path, save)
     return path
 
@@ -145,34 +148,28 @@ def draw_waves(
     words. Rows are words (ids 1, 2, …), with a note each if there are any; colours are dimensions.
     """
     fine = torch.linspace(0, length, 40 * length + 1)
+    ids = torch.arange(1, len(words) + 1).unsqueeze(1).expand(-1, len(fine))
+    with torch.no_grad():
+        waves = cx.real(embedding(ids, positions=fine))
     with mpl.rc_context({"font.size": 10}):
         figure = new_figure(8, 1.1 + 1.65 * len(words))
         rows = figure.subplots(len(words), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for j, (word, axes) in enumerate(zip(words, rows, strict=True), start=1):
-            curves, dots = (_real_parts(embedding, j, at) for at in (fine, fine[::40]))
             for d in range(embedding.dim):
                 colour = COLOURS[d % len(COLOURS)]
                 period = float(embedding.period()[j, d])
                 label = f"period {period:.0f}" if period < 1000 else "constant"
-                axes.plot(fine, curves[:, d], color=colour, lw=1.6, label=label)
-                axes.plot(fine[::40], dots[:, d], "o", color=colour, ms=3)
+                axes.plot(fine, waves[j - 1, :, d], color=colour, lw=1.6, label=label)
+                axes.plot(fine[::40], waves[j - 1, ::40, d], "o", color=colour, ms=3)
             label = "\n".join([f"“{word}”", *notes[j - 1 : j]])
             axes.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=11)
             axes.axhline(0, color="#999999", lw=0.6)
-            axes.grid(axis="x", color="#e6e6e6", lw=0.6)
-            axes.spines[["top", "right"]].set_visible(False)
+            tidy(axes, "x")
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
         rows[-1].set_xlabel("position in the sentence")
         rows[-1].set_xticks(range(0, length + 1, 4))
         figure.suptitle("A word is a wave: amplitude is meaning, phase is place", fontsize=12)
         return save_figure(figure, path)
-
-
-@torch.no_grad()
-def _real_parts(embedding: WaveEmbedding, word: int, positions: torch.Tensor) -> torch.Tensor:
-    """Shape: positions (P,) -> (P, D)"""
-    ids = torch.full(positions.shape, word)
-    return cx.real(embedding(ids, positions=positions))
 
 
 def draw_attention(
@@ -182,7 +179,6 @@ def draw_attention(
 
     Shape: weights (layers, T, S)
     """
-    check_format(path)
     maps = [("all layers", weights.mean(0))]
     if len(weights) > 1:
         maps += [(f"layer {i}", layer) for i, layer in enumerate(weights, start=1)]
@@ -191,9 +187,8 @@ def draw_attention(
     small = min(width, 2.6)
     with mpl.rc_context({"font.size": 9, "font.family": families_for([*source, *target])}):
         figure = new_figure(width + small * (len(maps) - 1), height)
-        axes = figure.subplots(
-            1, len(maps), squeeze=False, width_ratios=[width] + [small] * (len(maps) - 1)
-        )[0]
+        ratios = [width, *[small] * (len(maps) - 1)]
+        axes = figure.subplots(1, len(maps), squeeze=False, width_ratios=ratios)[0]
         for i, ((name, values), axis) in enumerate(zip(maps, axes, strict=True)):
             axis.imshow(values.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
             axis.set_title(name)
@@ -209,43 +204,40 @@ def draw_attention(
             axis.set_yticks(range(len(target)), [_label(t) for t in target])
             axis.set_xlabel("source")
             axis.set_ylabel("target")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # see `missing_glyphs`
-            return save_figure(figure, path)
+        return save_figure(figure, path)
 
 
-def draw_frequencies(writer: LanguageModel, path: Path) -> Path:
+def draw_frequencies(language_model: LanguageModel, path: Path) -> Path:
     """Position sensitivity δ, the mean |ω|, of each character, and each ω against the median.
 
     Characters are sorted by δ; of more than 64, those at both ends are shown. Colours are how much
     higher or lower a frequency is than the median over characters, in the same dimension.
     """
-    check_format(path)
-    embedding = writer.model.embedding
+    embedding = language_model.model.embedding
     if not isinstance(embedding, WaveEmbedding):
         raise WordwaveError(
             "only complex-order has frequencies to draw, "
-            f"got a model with embedding {writer.config.model.embedding.kind!r}"
+            f"got a model with embedding {language_model.config.model.embedding.kind!r}"
         )
-    first = 1 if writer.alphabet.unit == "char" else 0  # the unknown character is never trained
+    alphabet = language_model.alphabet
+    first = 1 if alphabet.unit == "char" else 0  # the unknown character is never trained
     delta = embedding.sensitivity()[first:]
     frequency = embedding.frequency.full().detach()[first:].expand(len(delta), embedding.dim).abs()
     order = delta.argsort(descending=True, stable=True).tolist()
     if len(order) > MAX_CHARACTERS:
         order = order[: MAX_CHARACTERS // 2] + order[-MAX_CHARACTERS // 2 :]
-    names = [writer.alphabet.names[i + first] for i in order]
+    names = [alphabet.names[i + first] for i in order]
     usual = frequency.median(dim=0).values.clamp(min=1e-12)
     beside = (frequency[order] / usual - 1).mul(100).numpy()
     limit = min(max(float(abs(beside).max()), 1e-6), 100.0)
     with mpl.rc_context({"font.size": 9}):
         figure = new_figure(10, 1.6 + 0.19 * len(order))
         dots, grid = figure.subplots(1, 2, sharey=True, width_ratios=[1, 2.4])
-        dots.plot(delta[order].numpy(), range(len(order)), "o", color="#2a6fdb", ms=4)
+        dots.plot(delta[order].numpy(), range(len(order)), "o", color=BLUE, ms=4)
         dots.set_yticks(range(len(order)), names, fontfamily=["monospace", *families_for(names)])
         dots.locator_params(axis="x", nbins=4)
-        dots.grid(color="#e6e6e6", lw=0.6)
         dots.set_xlabel("δ, mean |ω| (radians per position)")
-        dots.spines[["top", "right"]].set_visible(False)
+        tidy(dots, "both")
         image = grid.imshow(
             beside, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest"
         )
@@ -259,7 +251,6 @@ def draw_frequencies(writer: LanguageModel, path: Path) -> Path:
 
 def draw_explanation(explanation: Explanation, path: Path) -> Path:
     """Bars for the words, above a map of every move; columns are positions in the text."""
-    check_format(path)
     n = len(explanation.words)
     width = min(max(7.5, 2.0 + 0.36 * n), 18.0)
     height = min(max(1.0, (0.34 if n <= 30 else 0.22) * n), 16.0)
@@ -280,9 +271,7 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
         label = _escape(f"change of P({explanation.label}) by the move")
         scale = figure.add_subplot(grid[2])
         figure.colorbar(image, cax=scale, label=label, orientation="horizontal")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # see `missing_glyphs`
-            return save_figure(figure, path)
+        return save_figure(figure, path)
 
 
 def written_in(explanation: Explanation) -> list[str]:

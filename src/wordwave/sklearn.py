@@ -91,39 +91,31 @@ def plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-ESTIMATOR_FILE = "estimator.json"
-OWN_PARAMETERS = ("dev_share", "n_threads", "verbose")
-"""Parameters that are not settings of `wordwave train classify`."""
+class _Own(TypedDict, total=False):
+    """Parameters that are not settings of `wordwave train classify`."""
 
-
-class _Parameters(TypedDict, total=False):
     dev_share: float
     n_threads: int | None
     verbose: bool
 
 
 class _Saved(TypedDict):
-    parameters: _Parameters
+    """The content of estimator.json, beside the version."""
+
+    parameters: _Own
     label_type: str
     classes: list[str | float | bool]
 
 
-def write_estimator(folder: Path, own: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
-    """Save an estimator's own parameters, and its labels with their type."""
-    kind = classes.dtype
-    saved = {
-        "version": __version__,
-        "parameters": own,
-        "label_type": "str" if kind.kind == "U" else kind.name,
-        "classes": classes.tolist(),
-    }
-    write_text(folder / ESTIMATOR_FILE, json.dumps(saved, ensure_ascii=False, indent=2) + "\n")
+ESTIMATOR_FILE = "estimator.json"
+OWN_PARAMETERS = tuple(_Own.__annotations__)
 
 
 def read_estimator(
     folder: Path, names: Sequence[str]
 ) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    """What `write_estimator` saved; without it, no parameters and the names of the classes.
+    """An estimator's own parameters, and its labels with their type; of a run that no estimator
+    saved, no parameters and the names of the classes.
 
     Args:
         folder: of a classifier.
@@ -133,29 +125,25 @@ def read_estimator(
     if not file.exists():
         return {}, np.array(names)
     try:
-        own, classes = _checked(read_json(file))
+        saved = read_json(file)
+        conform(saved, _Saved, where="it")
+        own, kind, labels = (saved[key] for key in ("parameters", "label_type", "classes"))
+        if not set(own) <= set(OWN_PARAMETERS):
+            raise WordwaveError(f"parameters must be among {OWN_PARAMETERS}, got {clipped(own)}")
+        # A name such as U1000000000 would take gigabytes for each class.
+        if kind != "str" and (np.dtype(kind).kind not in "biufO" or np.dtype(kind).name != kind):
+            raise WordwaveError(f"label_type must be of strings or numbers, got {clipped(kind)}")
+        classes = np.array(labels, dtype=kind)
+        if classes.tolist() != labels:
+            raise WordwaveError(f"classes must be a list of {kind}, got {clipped(labels)}")
     except (ValueError, TypeError, OverflowError) as problem:
         raise WordwaveError(f"'{file}' does not describe an estimator: {problem}") from None
-    if sorted(map(name_of, classes.tolist())) != sorted(names):
+    if sorted(map(name_of, labels)) != sorted(names):
         raise WordwaveError(
             f"'{file}' must have the classes of vocab.json beside it, "
-            f"{clipped(names)}, got {clipped(classes.tolist())}"
+            f"{clipped(names)}, got {clipped(labels)}"
         )
-    return own, classes
-
-
-def _checked(saved: Any) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    conform(saved, _Saved, where="it")
-    own, kind, classes = (saved[key] for key in ("parameters", "label_type", "classes"))
-    if not set(own) <= set(OWN_PARAMETERS):
-        raise WordwaveError(f"parameters must be among {OWN_PARAMETERS}, got {clipped(own)}")
-    # A name such as U1000000000 would take gigabytes for each class.
-    if kind != "str" and (np.dtype(kind).kind not in "biufO" or np.dtype(kind).name != kind):
-        raise WordwaveError(f"label_type must be of strings or numbers, got {clipped(kind)}")
-    array = np.array(classes, dtype=kind)
-    if array.tolist() != classes:
-        raise WordwaveError(f"classes must be a list of {kind}, got {clipped(classes)}")
-    return own, np.unique(array)
+    return own, np.unique(classes)
 
 
 C = TypeVar("C")
@@ -277,7 +265,8 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         config = self._config()
         parts = self._parts(examples, config.training.seed)
         history = []
-        with threads(self.n_threads), torch.random.fork_rng(devices=_devices()):
+        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+        with threads(self.n_threads), torch.random.fork_rng(devices=devices):
             job = ClassificationJob(config).prepare(parts)
             if self.verbose:
                 print(*job.notes, sep="\n", flush=True)
@@ -310,9 +299,16 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder that `load` and `wordwave predict` read."""
         check_is_fitted(self, "classifier_")
-        own = {name: plain(getattr(self, name)) for name in OWN_PARAMETERS}
+        label_type = self.classes_.dtype
+        saved = {
+            "version": __version__,
+            "parameters": {name: plain(getattr(self, name)) for name in OWN_PARAMETERS},
+            "label_type": "str" if label_type.kind == "U" else label_type.name,
+            "classes": self.classes_.tolist(),
+        }
         self.classifier_.save(Path(folder))
-        write_estimator(Path(folder), own, self.classes_)
+        text = json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
+        write_text(Path(folder) / ESTIMATOR_FILE, text)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> WaveClassifier:
@@ -392,7 +388,3 @@ def threads(n: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _devices() -> list[int]:
-    return [torch.cuda.current_device()] if torch.cuda.is_available() else []

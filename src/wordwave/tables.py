@@ -14,13 +14,13 @@ from wordwave.files import write_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-_LATEX = {
+_LATEX = str.maketrans({
     "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$",
     "\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "§": r"\S{}",
     "†": r"\dag{}", "‡": r"\ddag{}", "∗": "$^{*}$", "δ": r"$\delta$", "Δ": r"$\Delta$",
     "×": r"$\times$", "−": "$-$", "≥": r"$\geq$", "·": r"$\cdot$", "ω": r"$\omega$",
     "θ": r"$\theta$", "✓": r"$\checkmark$", "…": r"\ldots{}", "“": "``", "”": "''",
-}  # fmt: skip
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,11 @@ class ResultTable:
         from rich.table import Table
         from rich.text import Text
 
+        def cell(value: Content) -> Text:
+            if isinstance(value, Score):
+                return Text(value.short(self.digits), style="bold" if value.is_best else "")
+            return Text(self._format(value))
+
         shown = Table(
             title=Text(self.title),
             box=box.SIMPLE_HEAD,
@@ -90,14 +95,7 @@ class ResultTable:
                 shown.add_section()
                 shown.add_row(Text(str(row[0]), style="bold"))
                 continue
-            cells = []
-            for value in (row[i] for i in kept):
-                if isinstance(value, Score):
-                    style = "bold" if value.is_best else ""
-                    cells.append(Text(value.short(self.digits), style=style))
-                else:
-                    cells.append(Text(self._format(value)))
-            shown.add_row(*cells)
+            shown.add_row(*(cell(row[i]) for i in kept))
         return shown
 
     def to_markdown(self) -> str:
@@ -144,20 +142,17 @@ class ResultTable:
     def to_latex(self) -> str:
         """A tabular for the package booktabs."""
 
-        def escaped(text: str) -> str:
-            return "".join(_LATEX.get(letter, letter) for letter in text)
-
         def cell(value: Content) -> str:
             if not isinstance(value, Score):
-                return escaped(self._format(value))
-            ours = escaped(value.long(self.digits))
+                return self._format(value).translate(_LATEX)
+            ours = value.long(self.digits).translate(_LATEX)
             ours = rf"\textbf{{{ours}}}" if value.is_best else ours
             return ours if value.paper is None else f"{ours} ({value.paper:.3f})"
 
         # Text fills the rest of a line; numbers are aligned to the right.
         kinds = [r"p{0.7\linewidth}" if name in self.texts else "r" for name in self.columns[1:]]
         lines = [rf"\begin{{tabular}}{{l{''.join(kinds)}}}", r"\toprule"]
-        lines += [" & ".join(map(escaped, self.columns)) + r" \\", r"\midrule"]
+        lines += [" & ".join(map(cell, self.columns)) + r" \\", r"\midrule"]
         for i, row in enumerate(self.rows):
             if len(row) == 1:
                 heading = rf"\multicolumn{{{len(self.columns)}}}{{l}}{{{cell(row[0])}}} \\"

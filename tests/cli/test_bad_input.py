@@ -159,7 +159,7 @@ def test_a_text_of_a_million_characters_is_learnt_predicted_and_scored(cli, tmp_
     assert result.code == 0, result.err
     assert f"2 of 23 texts of {data} were truncated to 512 words (--max-length)" in result.out
     told = cli.call("predict", tmp_path / "run", data)
-    assert told.code == 0 and told.err == "2 of 23 texts were cut to 512 words\n"
+    assert told.code == 0 and told.err == "2 of 23 texts were truncated to 512 words\n"
     assert [json.loads(line)["text"] for line in told.out.splitlines()] == [r[0] for r in rows]
     shown = cli.call("evaluate", tmp_path / "run", "--data", data)
     assert shown.code == 0 and f"2 of 23 texts of {data} were truncated to 512 words" in shown.out

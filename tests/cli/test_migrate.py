@@ -139,6 +139,7 @@ def test_old_flags_work_and_are_warned_of_once(old_runs, cli):
         (["--norm", "post"], ["--no-norm-first"]),
         (["--norm=pre", "--dim", "4"], ["--norm-first", "--dim", "4"]),
         (["--wave-period", "9", "x"], ["--max-wave-position", "9", "x"]),
+        (["--search-pool=wide"], ["--search-space=wide"]),
         (["--data", "clip", "--norm-first", "norm"], ["--data", "clip", "--norm-first", "norm"]),
     ],
 )

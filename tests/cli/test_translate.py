@@ -137,7 +137,7 @@ def test_a_picture_draws_control_characters_as_unknown_ones(tmp_path):
 def test_a_line_of_ten_thousand_words_is_cut_and_that_is_said(cli, run, tmp_path):
     told = cli.call("translate", run.folder, "--beam", "1", stdin=b"ab\n" + b"cd " * 10_000)
     assert told.code == 0 and len(told.out.splitlines()) == 2
-    assert told.err == "1 of 2 sentences were cut to 40 subwords\n"
+    assert told.err == "1 of 2 sentences were truncated to 40 subwords\n"
     pairs = ("--source", write(tmp_path / "a", ["cd " * 10_000]), "--target")
     shown = cli.call("evaluate", run.folder, *pairs, write(tmp_path / "b", ["CD"]), "--beam", "1")
     assert shown.code == 0 and "1 of 1 sentences were truncated to 40 subwords" in shown.out

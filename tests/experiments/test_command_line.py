@@ -50,6 +50,13 @@ def test_an_estimate_trains_nothing(command):
     assert "22 of 22 trainings are missing" in said and records == []
 
 
+def test_an_old_flag_works_and_is_warned_of(tmp_path, capsys):
+    words = ["table2", "--search-pool", "wide", "--report-only", "--out", str(tmp_path)]
+    with pytest.raises(ValueError, match="records"):
+        main(words, prog="python -m experiments")
+    assert capsys.readouterr().err == "wordwave: --search-pool is now --search-space\n"
+
+
 def test_rows_of_equal_size_and_anchors_stand_beside(command):
     said, records = command(
         "table2", "--datasets", "trec", "--encoders", "lstm", "--embeddings", "none",

@@ -22,5 +22,5 @@ def test_of_many_classes_the_most_frequent_confusions_are_shown():
     labels = [f"class {i}" for i in range(20)]
     wanted, said = torch.tensor([3, 3, 3, 7, 1]), torch.tensor([4, 4, 3, 8, 1])
     table = confusion_table(score(wanted, said, labels).plain())
-    assert table.title == "most frequent confusions" and table.row_count == 2
-    assert [str(cell) for cell in table.columns[2].cells] == ["2", "1"]
+    assert table.title == "most frequent confusions"
+    assert table.rows == [["class 3", "class 4", 2], ["class 7", "class 8", 1]]

@@ -10,30 +10,30 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import NoReturn
 
-from wordwave.errors import WordwaveError, missing_extra
+from wordwave import __version__
+from wordwave.errors import WordwaveError, missing_extra, suggestion
 
 VERBS = {
-    "demo": ("wordwave.cli.demo", "the order laboratory in small, on built-in data"),
-    "data list": ("wordwave.cli.data", "list the known data sets and which of them are here"),
-    "data prepare": ("wordwave.cli.data", "download a data set, check it and convert it"),
-    "data verify": ("wordwave.cli.data", "check the prepared data sets against their checksums"),
-    "train classify": ("wordwave.cli.train", "train a text classifier"),
-    "train translate": ("wordwave.cli.train", "train a translation model"),
-    "train lm": ("wordwave.cli.train", "train a character-level language model"),
-    "evaluate": ("wordwave.cli.evaluate", "score a trained model of any task"),
-    "predict": ("wordwave.cli.predict", "classify texts, as JSON or as a table"),
-    "translate": ("wordwave.cli.translate", "translate sentences from a file or a pipe"),
-    "generate": ("wordwave.cli.generate", "generate text from a prompt"),
-    "explain": ("wordwave.cli.explain", "explain a prediction, and how it depends on word order"),
-    "export": ("wordwave.cli.export", "export a classifier to ONNX, checked with onnxruntime"),
-    "search": ("wordwave.cli.search", "search hyperparameters by validation accuracy"),
-    "compare": ("wordwave.cli.compare", "compare encoders × embeddings on one data set"),
-    "probe": ("wordwave.cli.probe", "the order laboratory: what an embedding encodes of order"),
+    "demo": "the order laboratory in small, on built-in data",
+    "data list": "list the known data sets and which of them are here",
+    "data prepare": "download a data set, check it and convert it",
+    "data verify": "check the prepared data sets against their checksums",
+    "train classify": "train a text classifier",
+    "train translate": "train a translation model",
+    "train lm": "train a character-level language model",
+    "evaluate": "score a trained model of any task",
+    "predict": "classify texts, as JSON or as a table",
+    "translate": "translate sentences from a file or a pipe",
+    "generate": "generate text from a prompt",
+    "explain": "explain a prediction, and how it depends on word order",
+    "export": "export a classifier to ONNX, checked with onnxruntime",
+    "search": "search hyperparameters by validation accuracy",
+    "compare": "compare encoders × embeddings on one data set",
+    "probe": "the order laboratory: what an embedding encodes of order",
 }
-"""Each verb is a function of the arguments after it, called in its module like its last word."""
+"""Each verb is a function of the arguments after it: its last word, in the module of its first."""
 _OUT_OF_MEMORY = re.compile(
     "can't allocate memory|out of memory|Storage size calculation|Overflow when"
 )
@@ -82,54 +82,40 @@ def _one_line(problem: Exception) -> str | None:
 
 
 def _run(words: list[str]) -> None:
-    if not words or words[0] in ("-h", "--help"):
+    first, two = words[0] if words else "--help", " ".join(words[:2])
+    begun = [verb for verb in VERBS if verb.split()[0] == first]
+    if first in ("-h", "--help"):
         print(overview())
-        return
-    if words[0] in ("-V", "--version"):
-        from wordwave import __version__
-
+    elif first in ("-V", "--version"):
         print(f"wordwave {__version__}")
-        return
-    begun = [verb for verb in VERBS if verb.split()[0] == words[0]]
-    if words[0] not in VERBS and begun and words[1:2] in (["-h"], ["--help"]):
+    elif first in VERBS or two in VERBS:
+        verb = first if first in VERBS else two
+        function = getattr(importlib.import_module(f"wordwave.cli.{first}"), verb.split()[-1])
+        function(words[len(verb.split()) :], prog=f"wordwave {verb}")
+    elif begun and words[1:2] in (["-h"], ["--help"]):
         print(overview(begun))
-        return
-    verb, rest = _verb(words)
-    module = importlib.import_module(VERBS[verb][0])
-    function = getattr(module, verb.split()[-1])
-    function(rest, prog=f"wordwave {verb}")
-
-
-def _verb(words: list[str]) -> tuple[str, list[str]]:
-    for n in (2, 1):
-        verb = " ".join(words[:n])
-        if verb in VERBS:
-            return verb, words[n:]
-    if words[0] == "reproduce":
+    elif begun:
+        raise WordwaveError(f"{first!r} needs a second word: {', '.join(begun)}")
+    elif first == "reproduce":
         raise WordwaveError("the paper's tables are made by `python -m experiments`, see README.md")
-    begun = [verb for verb in VERBS if verb.split()[0] == words[0]]
-    if begun:
-        raise WordwaveError(f"{words[0]!r} needs a second word: {', '.join(begun)}")
-    near = get_close_matches(words[0], [verb.split()[0] for verb in VERBS], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "see wordwave --help"
-    raise WordwaveError(f"there is no verb {words[0]!r}; {hint}")
+    else:
+        hint = suggestion(first, (verb.split()[0] for verb in VERBS))
+        raise WordwaveError(f"there is no verb {first!r}{hint or '; see wordwave --help'}")
 
 
 def overview(verbs: Iterable[str] = VERBS) -> str:
     """The text of `wordwave --help`."""
     width = max(map(len, VERBS)) + 2
-    lines = [f"  {verb:<{width}}{VERBS[verb][1]}" for verb in verbs]
-    return "\n".join(
-        [
-            "wordwave: every word is a wave.",
-            "",
-            "usage: wordwave VERB …          wordwave VERB --help explains every option",
-            "",
-            *lines,
-            "",
-            f"  {'--version':<{width}}print the version",
-        ]
-    )
+    lines = [
+        "wordwave: every word is a wave.",
+        "",
+        "usage: wordwave VERB …          wordwave VERB --help explains every option",
+        "",
+        *(f"  {verb:<{width}}{VERBS[verb]}" for verb in verbs),
+        "",
+        f"  {'--version':<{width}}print the version",
+    ]
+    return "\n".join(lines)
 
 
 def _exit(name: str, line: str, code: int) -> NoReturn:

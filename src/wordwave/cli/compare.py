@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
-from wordwave.cli.console import parsed
+from wordwave.cli.console import Console, parsed
+from wordwave.cli.progress import completed
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingKind
 from wordwave.errors import WordwaveError
+from wordwave.grid import Grid, Store, check_grid
 from wordwave.models.config import ENCODERS, EncoderKind, ModelConfig
+from wordwave.recipes import read_recipe
+from wordwave.search import compare as comparing
 from wordwave.tasks.config import ClassificationConfig, DataConfig
-
-if TYPE_CHECKING:
-    from wordwave.cli.console import Console
 
 
 @dataclass(frozen=True)
@@ -44,42 +42,29 @@ class CompareOptions:
     """Trainings at once, one thread each."""
     report_only: bool = False
     """Train nothing; report the trainings that have records."""
-    data: Annotated[DataConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=DataConfig)
+    data: DataConfig = field(default_factory=DataConfig)
 
 
 def compare(args: list[str], prog: str) -> None:
     """`wordwave compare`"""
-    options = parsed(CompareOptions, args, prog, config=(tyro.conf.OmitArgPrefixes,))
-    from wordwave.cli.console import Console
-    from wordwave.cli.progress import completed
-    from wordwave.grid import Grid, Store, check_grid
-    from wordwave.search.compare import (
-        KEY,
-        Comparison,
-        candidates,
-        examples_to_compare_on,
-        is_record,
-        result_table,
-        write_files,
-    )
-
+    options = parsed(CompareOptions, args, prog)
     kinds = options.encoders, options.embeddings
-    n_kinds = len(candidates(*kinds, seeds=1))
+    n_kinds = len(comparing.candidates(*kinds, seeds=1))
     check_grid(n_kinds, options.seeds, options.jobs)
     if not n_kinds:
         raise WordwaveError("nothing to train: these encoders and embeddings do not combine")
     console = Console()
-    parts = examples_to_compare_on(options.data)
+    parts = comparing.examples_to_compare_on(options.data)
     recipes = {encoder: _settings(encoder, options, console) for encoder in options.encoders}
-    comparison = Comparison(options.data, recipes, parts.fingerprint())
-    store = Store(options.out / "records.jsonl", KEY, is_record)
-    wanted = candidates(*kinds, seeds=options.seeds)
+    comparison = comparing.Comparison(options.data, recipes, parts.fingerprint())
+    store = Store(options.out / "records.jsonl", comparing.KEY, comparing.is_record)
+    wanted = comparing.candidates(*kinds, seeds=options.seeds)
     grid = Grid(store, wanted, comparison.key, comparison.run, "trainings")
     report_only, n_jobs = options.report_only, options.jobs
     with completed(grid, console, report_only=report_only, n_jobs=n_jobs) as (records, note):
-        table = result_table(records, f"Accuracy on {Path(options.data.data).name}", note)
+        table = comparing.result_table(records, f"Accuracy on {Path(options.data.data).name}", note)
         console.print(table.to_rich())
-        written = write_files(records, table, options.out)
+        written = comparing.write_files(records, table, options.out)
         console.print("Written: " + ", ".join(map(str, (store.path, *written))))
 
 
@@ -87,7 +72,6 @@ def _settings(
     encoder: EncoderKind, options: CompareOptions, console: Console
 ) -> ClassificationConfig:
     """The recipe of an encoder, or the default settings if its vectors are not available."""
-    from wordwave.recipes import read_recipe
     from wordwave.tasks.classification import find_vectors
 
     recipe = read_recipe(encoder, folder=options.recipes)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from io import StringIO
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import rich.console
@@ -17,6 +18,12 @@ from wordwave.migrate import upgrade_flags
 
 # The flag is --embedding, not --kind. It is named here, as the core does not depend on tyro.
 EmbeddingConfig.__annotations__["kind"] = Annotated[EmbeddingKind, tyro.conf.arg(name="embedding")]
+
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(help="The folder of a run.")]
+Threads = Annotated[
+    int,
+    tyro.conf.arg(help="Number of CPU threads; more than one is faster for large models only."),
+]
 
 
 class Console(rich.console.Console):
@@ -49,7 +56,7 @@ def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
     explained = StringIO()
     try:
         with redirect_stderr(explained):
-            return tyro.cli(kind, prog=prog, args=args, **more)
+            return tyro.cli(kind, prog=prog, args=args, config=(tyro.conf.OmitArgPrefixes,), **more)
     except SystemExit as end:
         problem = end.__context__
         while problem is not None:

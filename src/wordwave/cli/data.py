@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
+from wordwave.cli.console import Console, parsed
+from wordwave.data import prepare as preparation
+from wordwave.data.registry import DataSet, catalogue, data_home, dataset_named
 from wordwave.errors import WordwaveError
-
-if TYPE_CHECKING:
-    from wordwave.data.registry import DataSet
 
 ALL = "all"
 Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME …")]
@@ -44,12 +46,7 @@ class VerifyOptions:
 
 def list(args: Sequence[str], prog: str) -> None:
     """`wordwave data list`"""
-    tyro.cli(ListOptions, prog=prog, args=args)
-    from rich.table import Table
-
-    from wordwave.cli.console import Console
-    from wordwave.data.registry import catalogue, data_home
-
+    parsed(ListOptions, args, prog)
     table = Table("name", "what", "size", "prepared", "licence")
     table.columns[2].justify = "right"
     for dataset in catalogue().values():
@@ -63,19 +60,9 @@ def list(args: Sequence[str], prog: str) -> None:
 
 def prepare(args: Sequence[str], prog: str) -> None:
     """`wordwave data prepare`"""
-    options = tyro.cli(PrepareOptions, prog=prog, args=args)
-    datasets = _datasets(options.names)
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from wordwave.cli.console import Console
-    from wordwave.data.prepare import prepare as prepare_dataset
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
+    datasets = _datasets(parsed(PrepareOptions, args, prog).names)
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console()) as bars:
         tasks = {}
 
@@ -85,7 +72,7 @@ def prepare(args: Sequence[str], prog: str) -> None:
             bars.update(tasks[file], completed=done, total=total)
 
         for dataset in datasets:
-            written = prepare_dataset(dataset, progress=show)
+            written = preparation.prepare(dataset, progress=show)
             what = "wrote " + ", ".join(map(str, written)) if written else "already prepared"
             bars.print(f"{dataset.name}: {what}")
             bars.print(f"  {dataset.licence}; {dataset.citation}")
@@ -93,22 +80,16 @@ def prepare(args: Sequence[str], prog: str) -> None:
 
 def verify(args: Sequence[str], prog: str) -> None:
     """`wordwave data verify`"""
-    options = tyro.cli(VerifyOptions, prog=prog, args=args)
-    from wordwave.data.prepare import state
-    from wordwave.data.registry import catalogue, data_home
-
-    if options.names:
-        datasets = _datasets(options.names)
-    else:
-        datasets = [dataset for dataset in catalogue().values() if dataset.n_present()]
-        if not datasets:
-            raise WordwaveError(
-                f"data home '{data_home()}' holds no data set; run `wordwave data prepare NAME`"
-            )
+    names = parsed(VerifyOptions, args, prog).names
+    names = names or tuple(d.name for d in catalogue().values() if d.n_present())
+    if not names:
+        raise WordwaveError(
+            f"data home '{data_home()}' holds no data set; run `wordwave data prepare NAME`"
+        )
     n_files, bad = 0, {}
-    for dataset in datasets:
+    for dataset in _datasets(names):
         for file in dataset.local_files():
-            found = state(file)
+            found = preparation.state(file)
             print(f"{file.path}: {found}")
             n_files += 1
             if found != "ok":
@@ -121,8 +102,6 @@ def verify(args: Sequence[str], prog: str) -> None:
 
 
 def _datasets(names: tuple[str, ...]) -> Sequence[DataSet]:
-    from wordwave.data.registry import catalogue, dataset_named
-
     if not names:
         raise WordwaveError(f"name one or more of {', '.join(catalogue())}, or {ALL}")
     if ALL in names:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from wordwave.cli.console import parsed
+from wordwave.cli.console import Console, parsed
+from wordwave.cli.probe import ProbeOptions, run_probe
 from wordwave.limits import THREADS, check_limits
 
 VERDICT = """\
@@ -41,9 +42,6 @@ class DemoOptions:
 def demo(args: list[str], prog: str) -> None:
     """`wordwave demo`"""
     options = parsed(DemoOptions, args, prog)
-    from wordwave.cli.console import Console
-    from wordwave.cli.probe import ProbeOptions, run_probe
-
     console = Console()
     console.rule("Which of two words comes first?")
     run_probe(

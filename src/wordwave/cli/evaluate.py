@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-import tyro
-
-from wordwave.cli.console import Console, parsed
+from wordwave.cli.console import Console, RunFolder, Threads, parsed
 from wordwave.errors import WordwaveError
+from wordwave.files import write_text
 from wordwave.limits import THREADS, check_limits
+from wordwave.tables import ResultTable
 from wordwave.tasks.config import task_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from wordwave.tasks.run import TextModel
 
 MOST_COLUMNS = 12
 MOST_CONFUSIONS = 15
@@ -27,14 +22,12 @@ MOST_CONFUSIONS = 15
 class EvaluateOptions:
     """The options for runs of any task."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run folder."""
+    run: RunFolder
     trust_data: bool = False
     """Open the data that the run's config.yaml names even if the run was not trained here."""
     json: Path | None = None
     """Write the scores to this file as well."""
-    threads: int = 1
-    """Threads of this process; more than one pays only for large models."""
+    threads: Threads = 1
 
     files: ClassVar[tuple[str, ...]] = ("data",)
     """The options that name data: arguments of `Job.read_data`."""
@@ -44,10 +37,7 @@ class EvaluateOptions:
     def __post_init__(self) -> None:
         check_limits(self, {"threads": THREADS})
 
-    def named(self, names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in names}
-
-    def extras(self, text_model: TextModel, scores: dict[str, Any]) -> list[Any]:
+    def extras(self, text_model: Any, scores: dict[str, Any]) -> list[Any]:
         """What else is shown."""
         return []
 
@@ -75,8 +65,8 @@ class EvaluateClassifier(EvaluateOptions):
         if self.data is None and (self.text or self.label):
             raise WordwaveError("--text and --label name columns of --data FILE, which is missing")
 
-    def extras(self, text_model: TextModel, scores: dict[str, Any]) -> list[Any]:
-        return [class_table(scores), confusion_table(scores)]
+    def extras(self, text_model: Any, scores: dict[str, Any]) -> list[Any]:
+        return [class_table(scores).to_rich(), confusion_table(scores).to_rich()]
 
 
 @dataclass(frozen=True)
@@ -135,13 +125,12 @@ class EvaluateLanguageModel(EvaluateOptions):
 
             check_format(self.picture)
 
-    def extras(self, text_model: TextModel, scores: dict[str, Any]) -> list[Any]:
+    def extras(self, text_model: Any, scores: dict[str, Any]) -> list[Any]:
         if self.picture is None:
             return []
         from wordwave.plotting import draw_frequencies
 
-        draw_frequencies(text_model, self.picture)  # type: ignore[arg-type]
-        return [f"Written: {self.picture}"]
+        return [f"Written: {draw_frequencies(text_model, self.picture)}"]
 
 
 OPTIONS: dict[str, type[EvaluateOptions]] = {
@@ -162,13 +151,15 @@ def evaluate(args: list[str], prog: str) -> None:
     options = parsed(OPTIONS[task], args, prog)
     import torch
 
-    from wordwave.files import write_text
     from wordwave.tasks.run import job_class
 
     torch.set_num_threads(options.threads)
     console = Console()
     job = job_class(task).from_run(options.run)
-    files = options.named(options.files)
+    files, settings = (
+        {name: getattr(options, name) for name in names}
+        for names in (options.files, options.settings)
+    )
     if files[options.files[0]] is not None:
         data = job.read_data(**files)
     else:
@@ -177,55 +168,39 @@ def evaluate(args: list[str], prog: str) -> None:
         print(f"Reading {names}, named in '{options.run / 'config.yaml'}'.", flush=True)
         data = job.test_data(options.run, trusted=True)
     with console.status("scoring …"):
-        evaluation = job.evaluate(data, **options.named(options.settings))
-    scores = evaluation.scores
+        evaluation = job.evaluate(data, **settings)
     console.print("\n".join(evaluation.lines))
-    for extra in options.extras(job.text_model, scores):
+    for extra in options.extras(job.text_model, evaluation.scores):
         console.print(extra)
     if options.json is not None:
-        write_text(options.json, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+        write_text(options.json, json.dumps(evaluation.scores, indent=2, ensure_ascii=False) + "\n")
         console.print(f"Written: {options.json}")
 
 
-def class_table(scores: dict[str, Any]) -> Table:
+def class_table(scores: dict[str, Any]) -> ResultTable:
     """The scores of each class."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("class")
-    for name in ("examples", "precision", "recall", "F1"):
-        table.add_column(name, justify="right")
-    for label, one in zip(scores["labels"], scores["classes"], strict=True):
-        cells = (f"{one[name]:.4f}" for name in ("precision", "recall", "f1"))
-        table.add_row(Text(label), f"{one['n']:,}", *cells)
-    return table
+    columns = ["class", "examples", "precision", "recall", "F1"]
+    rows = [
+        [label, *(one[name] for name in ("n", "precision", "recall", "f1"))]
+        for label, one in zip(scores["labels"], scores["classes"], strict=True)
+    ]
+    return ResultTable("classes", "", columns, rows, digits=4)
 
 
-def confusion_table(scores: dict[str, Any]) -> Table:
+def confusion_table(scores: dict[str, Any]) -> ResultTable:
     """The confusion matrix; of many classes, the most frequent confusions."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     labels, confusion = scores["labels"], scores["confusion"]
     if len(labels) <= MOST_COLUMNS:
-        table = Table(title="true ↓ predicted →", box=box.SIMPLE_HEAD)
-        table.add_column("")
-        for label in labels:
-            table.add_column(Text(label), justify="right")
-        for label, row in zip(labels, confusion, strict=True):
-            table.add_row(Text(label), *(f"{n:,}" if n else "·" for n in row))
-        return table
-    table = Table("true", "predicted", title="most frequent confusions", box=box.SIMPLE_HEAD)
-    table.add_column("examples", justify="right")
+        rows = [
+            [label, *(n or "·" for n in row)] for label, row in zip(labels, confusion, strict=True)
+        ]
+        return ResultTable("confusion", "true ↓ predicted →", ["", *labels], rows)
     wrong = [
-        (n, labels[i], labels[j])
+        [labels[i], labels[j], n]
         for i, row in enumerate(confusion)
         for j, n in enumerate(row)
         if i != j and n
     ]
-    for n, true, predicted in sorted(wrong, key=lambda c: -c[0])[:MOST_CONFUSIONS]:
-        table.add_row(Text(true), Text(predicted), f"{n:,}")
-    return table
+    most = sorted(wrong, key=lambda row: -row[2])[:MOST_CONFUSIONS]
+    columns, texts = ["true", "predicted", "examples"], frozenset({"predicted"})
+    return ResultTable("confusion", "most frequent confusions", columns, most, texts=texts)

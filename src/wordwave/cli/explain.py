@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich.table import Table
+from rich.text import Text
 
-from wordwave.cli.console import parsed
+import wordwave
+from wordwave.cli.console import Console, RunFolder, parsed
+from wordwave.cli.stream import standard_input
+from wordwave.data.tables import read_texts
 from wordwave.errors import WordwaveError
+from wordwave.files import write_text
 from wordwave.limits import check_limits
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from wordwave.cli.console import Console
     from wordwave.tasks.explain import Explanation
 
 BAR = 8
@@ -33,8 +36,7 @@ class ExplainOptions:
     p is the probability of the predicted class. A model that ignores order shows 0 for every move.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The folder of a run."""
+    run: RunFolder
     text: Annotated[str | None, tyro.conf.Positional] = None
     """A text; by default standard input, one text per line."""
     file: Path | None = None
@@ -66,15 +68,12 @@ def explain(args: list[str], prog: str) -> None:
         )
     if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)
         raise WordwaveError(f"'{options.text}' is a file: --file reads the texts in it")
-    from wordwave.cli.console import Console
-    from wordwave.files import write_text
     from wordwave.plotting import check_format, draw_explanation, missing_glyphs, written_in
-    from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.explain import explain as explained
 
     if options.picture is not None:
         check_format(options.picture)
-    classifier = TextClassifier.load(options.run)
+    classifier = wordwave.TextClassifier.load(options.run)
     console, entries = Console(), []
     texts = _texts(options, options.column or classifier.config.data.text)
     for i, text in enumerate(texts, start=1):
@@ -102,9 +101,6 @@ def explain(args: list[str], prog: str) -> None:
 
 
 def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
-    from wordwave.cli.stream import standard_input
-    from wordwave.data.tables import read_texts
-
     if options.text is not None:
         return iter([options.text])
     if options.file is not None:
@@ -118,15 +114,11 @@ def show(explanation: Explanation, console: Console) -> None:
     shown = "  ".join(f"{label} {p:.4f}" for label, p in ranked[:6])
     console.print(f"“{explanation.text}”\n→ {shown}" + ("  …" if len(ranked) > 6 else ""))
     console.print(words_table(explanation))
-    console.print("\n".join(summary(explanation)))
-    console.print()
+    console.print("\n".join(summary(explanation)) + "\n")
 
 
 def words_table(explanation: Explanation) -> Table:
     """A table with one row per word."""
-    from rich.table import Table
-    from rich.text import Text
-
     caption = f"p = P({explanation.label}); ? marks unknown words"
     table = Table(caption=Text(caption, style="dim italic"))
     table.add_column("word", overflow="fold")

@@ -8,7 +8,10 @@ from typing import Annotated
 
 import tyro
 
+import wordwave
+from wordwave.cli.console import RunFolder, parsed
 from wordwave.errors import WordwaveError
+from wordwave.files import check_inside
 
 
 @dataclass(frozen=True)
@@ -21,25 +24,22 @@ class ExportOptions:
     written to FILE.tokenizer.json, for the library tokenizers; texts need a space before them.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The folder of a run."""
+    run: RunFolder
     file: Annotated[Path | None, tyro.conf.Positional] = None
     """The output file; by default model.onnx in the folder of the run."""
 
 
 def export(args: list[str], prog: str) -> None:
     """`wordwave export`"""
-    options = tyro.cli(ExportOptions, prog=prog, args=args)
+    options = parsed(ExportOptions, args, prog)
     file = options.file or options.run / "model.onnx"
     if file.suffix.lower() != ".onnx":
         raise WordwaveError(f"file must end in .onnx, got '{file}'")
-    from wordwave.files import check_inside
-    from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.export import export_onnx
 
     if options.file is None:
         check_inside(options.run, (file.name + end for end in ("", ".json", ".tokenizer.json")))
-    exported = export_onnx(TextClassifier.load(options.run), file)
+    exported = export_onnx(wordwave.TextClassifier.load(options.run), file)
     print(
         f"Checked: {exported.n_checked} random sentences, largest difference of probabilities "
         f"{exported.difference:.1e}"

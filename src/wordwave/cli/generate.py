@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from wordwave.cli.console import parsed
+import wordwave
+from wordwave.cli.console import RunFolder, parsed
+from wordwave.cli.stream import standard_input, write_lines
 from wordwave.errors import WordwaveError
 from wordwave.limits import LENGTH, LOOK_BACK, check_limits
 from wordwave.tasks.config import Sampling
@@ -20,8 +18,7 @@ from wordwave.tasks.config import Sampling
 class GenerateOptions:
     """Generate text from a prompt, streamed to the terminal character by character."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The folder of a run of train lm."""
+    run: RunFolder
     prompt: str | None = None
     """The prompt, of any length; - reads it from standard input; by default a new line is
     started."""
@@ -37,14 +34,11 @@ class GenerateOptions:
 
 def generate(args: list[str], prog: str) -> None:
     """`wordwave generate`"""
-    options = parsed(GenerateOptions, args, prog, config=(tyro.conf.OmitArgPrefixes,))
+    options = parsed(GenerateOptions, args, prog)
     import torch
 
-    from wordwave.cli.stream import standard_input, write_lines
-    from wordwave.tasks.language_model import LanguageModel
-
     torch.set_num_threads(1)
-    language_model = LanguageModel.load(options.run)
+    language_model = wordwave.LanguageModel.load(options.run)
     prompt = options.prompt or ""
     if options.prompt == "-":
         try:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
-from wordwave.data.tables import csv_cell, tsv_cell
+import wordwave
+from wordwave.cli.console import RunFolder, parsed
+from wordwave.cli.stream import answered, input_batches, write_lines
+from wordwave.data.tables import csv_cell, read_rows, tsv_cell
 from wordwave.errors import WordwaveError
-
-if TYPE_CHECKING:
-    from wordwave.tasks.classifier import TextClassifier
 
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Some tools start a new line at these characters, too."""
 BATCH = 2048
-TableForm = Literal["csv", "tsv"]
-TABLE_FORMS: dict[str, TableForm] = {".csv": "csv", ".tsv": "tsv"}
+TableForm = tuple[Callable[[str], str], str]
+"""How a cell is written, and what separates two cells."""
+TABLE_FORMS: dict[str, TableForm] = {".csv": (csv_cell, ","), ".tsv": (tsv_cell, "\t")}
 Row = dict[str, Any]
 """The cells of an input row by column."""
-Prediction = tuple[Row, int, list[float]]
-"""An input row, its predicted class and the probabilities of all classes."""
+Prediction = tuple[Row, list[float]]
+"""An input row and the probabilities of all classes."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class PredictOptions:
     {"label": "HUM", "probability": 0.98, "probabilities": {"ABBR": 0.001, …}, "text": "Who …"}
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The folder of a run."""
+    run: RunFolder
     file: Annotated[str | None, tyro.conf.Positional] = None
     """Texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz; or a text
     itself; by default standard input, one text per line, classified as they arrive."""
@@ -55,16 +54,17 @@ class PredictOptions:
 
 def predict(args: list[str], prog: str) -> None:
     """`wordwave predict`"""
-    options = tyro.cli(PredictOptions, prog=prog, args=args)
-    from wordwave.cli.stream import input_batches, write_lines
-    from wordwave.data.tables import read_rows
-    from wordwave.tasks.classifier import TextClassifier
-
-    form = None if options.out is None else table_form(options.out)
+    options = parsed(PredictOptions, args, prog)
+    form = None if options.out is None else _table_form(options.out)
     if options.quiet and form is not None:
         raise WordwaveError(f"--quiet is for JSON, got a table to write, '{options.out}'")
-    classifier = TextClassifier.load(options.run)
+    classifier = wordwave.TextClassifier.load(options.run)
     column = options.text or classifier.config.data.text
+
+    def probabilities(rows: list[Row]) -> tuple[list[list[float]], int]:
+        logits, n_truncated = classifier.logits_and_truncated([row[column] for row in rows])
+        return logits.softmax(-1).tolist(), n_truncated
+
     rows = input_batches(
         options.file,
         partial(read_rows, text=column),
@@ -72,7 +72,8 @@ def predict(args: list[str], prog: str) -> None:
         what="texts, one per line",
         literal=lambda text: {column: text},
     )
-    predictions = _predictions(classifier, rows, column)
+    note = f"texts were truncated to {classifier.encoder.max_length} words"
+    predictions = answered(rows, probabilities, note)
     if form is None:
         lines = _json_lines(predictions, classifier.labels, column, quiet=options.quiet)
     else:
@@ -80,29 +81,24 @@ def predict(args: list[str], prog: str) -> None:
     write_lines(lines, options.out)
 
 
-def _predictions(
-    classifier: TextClassifier, batches: Iterable[list[Row]], column: str
-) -> Iterator[list[Prediction]]:
-    n = n_truncated = 0
-    for rows in batches:
-        logits, truncated = classifier.logits_and_truncated([row[column] for row in rows])
-        n, n_truncated = n + len(rows), n_truncated + truncated
-        probabilities = logits.softmax(-1)
-        classes = probabilities.argmax(-1).tolist()
-        yield list(zip(rows, classes, probabilities.tolist(), strict=True))
-    if n_truncated:
-        longest = classifier.encoder.max_length
-        print(f"{n_truncated:,} of {n:,} texts were cut to {longest} words", file=sys.stderr)
+def _table_form(out: Path) -> TableForm | None:
+    """The form of an output file by its name: a table, or `None` for JSON lines."""
+    suffix = Path(out.name.lower().removesuffix(".gz")).suffix
+    if suffix not in ("", ".json", ".jsonl", ".txt", *TABLE_FORMS):
+        raise WordwaveError(f"out must end in .jsonl, .csv or .tsv, also .gz, got '{out}'")
+    return TABLE_FORMS.get(suffix)
 
 
 def _json_lines(
     batches: Iterable[list[Prediction]], labels: list[str], column: str, *, quiet: bool
 ) -> Iterator[str]:
+    """JSON put together by hand: `json.dumps` of the whole takes twice as long."""
     names = [json.dumps(label, ensure_ascii=False) for label in labels]
     for predictions in batches:
         lines = []
-        for row, i, probabilities in predictions:
-            line = f'{{"label": {names[i]}, "probability": {probabilities[i]:.6f}'
+        for row, probabilities in predictions:
+            best = max(probabilities)
+            line = f'{{"label": {names[probabilities.index(best)]}, "probability": {best:.6f}'
             if not quiet:
                 each = zip(names, probabilities, strict=True)
                 listed = ", ".join(f"{name}: {p:.6f}" for name, p in each)
@@ -117,7 +113,7 @@ def _table_lines(
     batches: Iterable[list[Prediction]], labels: list[str], form: TableForm
 ) -> Iterator[str]:
     """A table with the columns of the first row and two more."""
-    cell, separator = (tsv_cell, "\t") if form == "tsv" else (csv_cell, ",")
+    written, separator = form
     columns: list[str] = []
     for predictions in batches:
         table: list[list[str]] = []
@@ -125,29 +121,17 @@ def _table_lines(
             columns = list(predictions[0][0])
             added = ("predicted", "probability")
             table.append([*columns, *(f"wordwave_{a}" if a in columns else a for a in added)])
-        for row, i, probabilities in predictions:
-            _check_columns(row, columns)
+        for row, probabilities in predictions:
+            for name in row:
+                if name not in columns:
+                    raise WordwaveError(
+                        f"a row has {name!r}, which the first one lacks: a table needs the same "
+                        "columns in all rows; write .jsonl, or give all rows the same keys"
+                    )
             cells = [_as_text(row.get(name)) for name in columns]
-            table.append([*cells, labels[i], f"{probabilities[i]:.6f}"])
-        yield "".join(separator.join(map(cell, cells)) + "\n" for cells in table)
-
-
-def table_form(out: Path) -> TableForm | None:
-    """The form of an output file by its name: a table, or `None` for JSON lines."""
-    suffixes = [suffix.lower() for suffix in out.suffixes if suffix.lower() != ".gz"]
-    suffix = suffixes[-1] if suffixes else ""
-    if suffix not in ("", ".json", ".jsonl", ".txt", *TABLE_FORMS):
-        raise WordwaveError(f"out must end in .jsonl, .csv or .tsv, also .gz, got '{out}'")
-    return TABLE_FORMS.get(suffix)
-
-
-def _check_columns(row: Row, columns: list[str]) -> None:
-    for name in row:
-        if name not in columns:
-            raise WordwaveError(
-                f"a row has {name!r}, which the first one lacks: a table needs the same columns in "
-                "all rows; write .jsonl, or give all rows the same keys"
-            )
+            best = max(probabilities)
+            table.append([*cells, labels[probabilities.index(best)], f"{best:.6f}"])
+        yield "".join(separator.join(map(written, cells)) + "\n" for cells in table)
 
 
 def _as_text(value: Any) -> str:

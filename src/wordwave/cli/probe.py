@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from wordwave.cli.console import parsed
+from wordwave.cli.console import Console, parsed
+from wordwave.cli.progress import completed
 from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.errors import WordwaveError
-from wordwave.lab.laboratory import Budget, check_lengths
+from wordwave.grid import Grid, Store, check_grid
+from wordwave.lab import report
+from wordwave.lab.laboratory import KEY, Budget, Laboratory, cells, check_lengths, is_record
 from wordwave.models.config import ENCODERS
 
 
@@ -47,29 +48,26 @@ class ProbeOptions:
     """Cells at once, one thread each."""
     report_only: bool = False
     """Run nothing; report the cells that have records."""
-    budget: Annotated[Budget, tyro.conf.OmitArgPrefixes] = field(default_factory=Budget)
+    budget: Budget = field(default_factory=Budget)
 
 
 def probe(args: list[str], prog: str) -> None:
     """`wordwave probe`"""
-    run_probe(parsed(ProbeOptions, args, prog, config=(tyro.conf.OmitArgPrefixes,)))
+    run_probe(parsed(ProbeOptions, args, prog))
 
 
 def run_probe(options: ProbeOptions) -> None:
     """Check the options, run what is missing, and report."""
-    from wordwave.cli.console import Console
-    from wordwave.cli.progress import completed
-    from wordwave.grid import Grid, Store, check_grid
-    from wordwave.lab import report
     from wordwave.lab.figures import draw_figures
-    from wordwave.lab.laboratory import KEY, Laboratory, cells, is_record
     from wordwave.lab.tasks import PAIR_TASKS, SEQUENCE_TASKS, probe_task
 
     tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks)
     for task in tasks:
         probe_task(task, options.text)
-    _check("embeddings", options.embeddings, EMBEDDING_KINDS)
-    _check("encoders", options.encoders, ENCODERS)
+    for name, known in (("embeddings", EMBEDDING_KINDS), ("encoders", ENCODERS)):
+        for value in getattr(options, name):
+            if value not in known:
+                raise WordwaveError(f"{name} must be among {', '.join(known)}, got {value!r}")
     lengths = tuple(parse_lengths(text) for text in options.lengths)
     laboratory = Laboratory(options.budget, lengths, options.text)
     kinds = (tasks, list(options.embeddings), list(options.encoders))
@@ -101,9 +99,3 @@ def parse_lengths(text: str) -> tuple[int, int]:
     low, high = int(match[1]), int(match[2])
     check_lengths("lengths", low, high)
     return low, high
-
-
-def _check(name: str, values: tuple[str, ...], known: tuple[str, ...]) -> None:
-    for value in values:
-        if value not in known:
-            raise WordwaveError(f"{name} must be among {', '.join(known)}, got {value!r}")

@@ -1,33 +1,24 @@
-"""Progress bars of grids."""
+"""Progress bars, and grids that are run with one."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import Any
 
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from wordwave.cli.console import Console
 from wordwave.errors import WordwaveError
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from wordwave.cli.console import Console
-    from wordwave.grid import Grid, Key, Record, Store
+from wordwave.grid import FailedCellsError, Grid, Key, Record, Store
 
 COUNT = "{task.completed:.0f}/{task.total:.0f}"
+SECONDS_BETWEEN_UPDATES = 5.0
 
 
 def progress(unit: str, console: Console, *fields: str, **options: Any) -> Progress:
     """A progress bar: what it counts, the bar, some fields, time elapsed and time left."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
     return Progress(
         TextColumn(unit, markup=False),
         BarColumn(),
@@ -53,8 +44,6 @@ def completed(
         report_only: run nothing.
         options: of `run_grid`.
     """
-    from wordwave.grid import FailedCellsError
-
     failed = None
     try:
         if not report_only:
@@ -77,7 +66,7 @@ def run_grid(
     console: Console,
     *,
     cost: Callable[[Any], float] = lambda cell: 1.0,
-    spent: Callable[[Any], float] | None = None,
+    spent: Callable[[Any], float] = lambda cell: 0.0,
     on_record: Callable[[Record], object] = lambda record: None,
     **options: Any,
 ) -> None:
@@ -96,9 +85,10 @@ def run_grid(
     done: set[Key] = set()
 
     def completed_cost() -> float:
-        if spent is None:
-            return sum(costs[key] for key in done)
         return sum(costs[key] if key in done else spent(cell) for key, cell in missing.items())
+
+    def on_wait(n: int) -> None:
+        console.print(f"Waiting for {n} {grid.unit} that another process is running.")
 
     count = "{task.fields[n_done]}/{task.fields[n]}"
     with progress(grid.unit, console, count, speed_estimate_period=3600) as bar:
@@ -109,10 +99,7 @@ def run_grid(
         def update() -> None:
             bar.update(task, completed=completed_cost(), n_done=len(done))
 
-        def on_wait(n: int) -> None:
-            console.print(f"Waiting for {n} {grid.unit} that another process is running.")
-
-        with _every(5.0, update) if spent else nullcontext():
+        with _repeatedly(update):
             for record in grid.run_missing(on_wait=on_wait, **options):
                 done.add(grid.store.key_of(record))
                 on_record(record)
@@ -120,12 +107,12 @@ def run_grid(
 
 
 @contextmanager
-def _every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
-    """Call a function again and again, in a thread, until the block ends."""
+def _repeatedly(call: Callable[[], None]) -> Iterator[None]:
+    """Call a function every few seconds, in a thread, until the block ends."""
     over = threading.Event()
 
     def repeat() -> None:
-        while not over.wait(seconds):
+        while not over.wait(SECONDS_BETWEEN_UPDATES):
             call()
 
     thread = threading.Thread(target=repeat, daemon=True)
@@ -141,10 +128,3 @@ def say_skipped(store: Store, console: Console) -> None:
     """Print a note if a file of records has lines that are not records."""
     if note := store.skipped():
         console.print(f"Note: {note}.")
-
-
-def spelled(seconds: float) -> str:
-    """A duration with a unit that suits it."""
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

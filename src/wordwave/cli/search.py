@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tyro
-
-from wordwave.cli.console import parsed
-from wordwave.cli.train import defaults_from
+from wordwave.cli.console import Console
+from wordwave.cli.progress import COUNT, progress
+from wordwave.cli.train import options_from
+from wordwave.data.registry import names
 from wordwave.errors import WordwaveError
 from wordwave.grid import MAX_JOBS
-from wordwave.search.trials import SpaceName
+from wordwave.limits import check_limits
+from wordwave.search.trials import (
+    SearchPlan,
+    SpaceName,
+    best_table,
+    importances,
+    run_workers,
+    write_files,
+)
 from wordwave.tasks.config import ClassificationConfig
 
 if TYPE_CHECKING:
-    from wordwave.cli.console import Console
     from wordwave.data.splits import Splits
     from wordwave.search.study import SharedStudy
-    from wordwave.search.trials import SearchPlan
 
 MAX_TRIALS = 100_000
 
@@ -53,53 +57,36 @@ class SearchOptions(ClassificationConfig):
 
 def search(args: list[str], prog: str) -> None:
     """`wordwave search`"""
-    default = SearchOptions(**defaults_from(args, ClassificationConfig, "classify"))
-    options = parsed(
-        SearchOptions, args, prog, default=default, config=(tyro.conf.OmitArgPrefixes,)
-    )
-    for name, most in (("trials", MAX_TRIALS), ("jobs", MAX_JOBS)):
-        value = getattr(options, name)
-        if not 1 <= value <= most:
-            rule = "at least 1" if value < 1 else f"at most {most}"
-            raise WordwaveError(f"{name} must be {rule}, got {value}")
+    options, config = options_from(args, prog, SearchOptions, ClassificationConfig)
+    check_limits(options, {"trials": (1, MAX_TRIALS), "jobs": (1, MAX_JOBS)})
     try:
         import optuna  # noqa: F401
     except ModuleNotFoundError:
         raise WordwaveError("search needs optuna: pip install 'wordwave[search]'") from None
-    from wordwave.search.trials import SearchPlan
-
-    config = ClassificationConfig(options.data, options.text, options.model, options.training)
     parts = load_without_test(config)
     run_search(SearchPlan(config, options.space, parts, options.out, options.trials), options.jobs)
 
 
 def load_without_test(config: ClassificationConfig) -> Splits:
     """Training and validation examples; a test file is not even opened."""
-    from wordwave.data.registry import names
+    from wordwave.tasks.classification import load_examples
 
     is_file = config.data.data not in names("classification")
     data = replace(config.data, test=None) if is_file else config.data
-    from wordwave.tasks.classification import load_examples
-
     return replace(load_examples(data), test=None)
 
 
 def run_search(plan: SearchPlan, jobs: int) -> None:
     """Run the missing trials with a progress bar, and report."""
-    from wordwave.cli.console import Console
-    from wordwave.search.trials import best_table, importances, run_workers, write_files
-
     console, shared = Console(), plan.open()
     n_missing = plan.total - len(shared.finished())
-    names = ", ".join(setting.name for setting in plan.varied)
-    console.print(f"Search space {plan.space}: {names}")
+    varied = ", ".join(setting.name for setting in plan.varied)
+    console.print(f"Search space {plan.space}: {varied}")
     if plan.total < plan.n_trials:
         console.print(f"This search space has only {plan.total} combinations.")
     try:
         if n_missing > 0:
-            with trials_bar(plan.total, shared, console) as update:
-                for _ in run_workers(plan, min(jobs, n_missing)):
-                    update()
+            _run_trials(plan, shared, min(jobs, n_missing), console)
     except KeyboardInterrupt:
         write_files(plan, shared)
         raise KeyboardInterrupt(
@@ -123,17 +110,9 @@ def run_search(plan: SearchPlan, jobs: int) -> None:
     console.print(f"Next: wordwave train classify --config {written[0]}")
 
 
-@contextmanager
-def trials_bar(total: int, shared: SharedStudy, console: Console) -> Iterator[Callable[[], None]]:
-    """A progress bar over the trials of a study, and a function that updates it."""
-    from wordwave.cli.progress import COUNT, progress
-
+def _run_trials(plan: SearchPlan, shared: SharedStudy, n_jobs: int, console: Console) -> None:
     with progress("trials", console, COUNT, "best dev accuracy {task.fields[best]}") as bar:
-        task = bar.add_task("", total=total, completed=len(shared.finished()), best="-")
-
-        def update() -> None:
-            best = shared.ranked()[:1]
-            shown = f"{best[0].value:.4f}" if best else "-"
-            bar.update(task, completed=len(shared.finished()), best=shown)
-
-        yield update
+        task = bar.add_task("", total=plan.total, completed=len(shared.finished()), best="-")
+        for _ in run_workers(plan, n_jobs):
+            best = [f"{trial.value:.4f}" for trial in shared.ranked()[:1]]
+            bar.update(task, completed=len(shared.finished()), best="".join(best) or "-")

@@ -16,6 +16,7 @@ from wordwave.errors import WordwaveError
 from wordwave.files import write_whole
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 
 def input_batches(
@@ -35,32 +36,43 @@ def input_batches(
         literal: turns a text into an item.
     """
     if given is None:
-        return available_batches(read(standard_input(what)), size)
-    if is_literal_text(given):
+        return _available_batches(read(standard_input(what)), size)
+    if _is_literal_text(given):
         return iter([[literal(given)]])
     items = read(given)
     return iter(lambda: list(islice(items, size)), [])
 
 
-def available_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def _available_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Items in lists of those that have arrived, at most `size`: nothing waits for a full batch."""
-    queue: Queue[T | _End] = Queue(2 * size)
-    Thread(target=_fill, args=(queue, items), daemon=True).start()
-    while True:
+    queue: Queue[T | Exception] = Queue(2 * size)
+
+    def fill() -> None:
+        end: Exception = StopIteration()
+        try:
+            for item in items:
+                queue.put(item)
+        except Exception as problem:  # raised again where the items are used
+            end = problem
+        queue.put(end)
+
+    Thread(target=fill, daemon=True).start()
+    end = None
+    while end is None:
         batch: list[T] = []
-        while len(batch) < size and not (batch and queue.empty()):
+        while end is None and len(batch) < size and not (batch and queue.empty()):
             item = queue.get()
-            if isinstance(item, _End):
-                if batch:
-                    yield batch
-                if item.problem is not None:
-                    raise item.problem
-                return
-            batch.append(item)
-        yield batch
+            if isinstance(item, Exception):
+                end = item
+            else:
+                batch.append(item)
+        if batch:
+            yield batch
+    if not isinstance(end, StopIteration):
+        raise end
 
 
-def is_literal_text(given: str) -> bool:
+def _is_literal_text(given: str) -> bool:
     """Whether an argument is a text rather than a file: empty, or with spaces and no such file."""
     if not given.strip():
         return True
@@ -88,6 +100,24 @@ def standard_input(what: str) -> IO[bytes]:
         return sys.stdin.buffer
 
 
+def answered(
+    batches: Iterable[list[T]], answer: Callable[[list[T]], tuple[list[A], int]], note: str
+) -> Iterator[list[tuple[T, A]]]:
+    """Items with their answers; at the end, a line on standard error if any were truncated.
+
+    Args:
+        answer: returns the answers to a batch, and how many of its items were truncated.
+        note: the end of this line, such as "texts were truncated to 512 words".
+    """
+    n = n_truncated = 0
+    for items in batches:
+        answers, truncated = answer(items)
+        n, n_truncated = n + len(items), n_truncated + truncated
+        yield list(zip(items, answers, strict=True))
+    if n_truncated:
+        print(f"{n_truncated:,} of {n:,} {note}", file=sys.stderr)
+
+
 def write_lines(lines: Iterable[str], out: Path | None = None) -> None:
     """Write lines to standard output as they come, or to a file, completely or not at all."""
     if out is None:
@@ -103,18 +133,3 @@ def write_lines(lines: Iterable[str], out: Path | None = None) -> None:
 
     write_whole(out, write)
     print(f"Written: {out}", file=sys.stderr)
-
-
-class _End:
-    def __init__(self, problem: Exception | None = None) -> None:
-        self.problem = problem
-
-
-def _fill(queue: Queue[T | _End], items: Iterable[T]) -> None:
-    try:
-        for item in items:
-            queue.put(item)
-    except Exception as problem:  # raised again where the items are used
-        queue.put(_End(problem))
-    else:
-        queue.put(_End())

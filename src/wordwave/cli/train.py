@@ -7,16 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import tyro
-
-from wordwave.cli.console import Console, parsed
+from wordwave.cli.console import Console, Threads, parsed
+from wordwave.cli.progress import COUNT, progress
 from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
 from wordwave.limits import THREADS, check_limits
-from wordwave.recipes import C, read_recipe
+from wordwave.recipes import TASKS, C, read_recipe
 from wordwave.tasks.config import ClassificationConfig, LanguageModelConfig, TranslationConfig
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class RunOptions:
     """The run folder; by default one in runs/, named after data and model."""
     save_every: float = 60.0
     """Seconds between two checkpoints; one is always saved at Ctrl-C."""
-    threads: int = 1
-    """Threads of this process; more than one pays only for large models."""
+    threads: Threads = 1
 
     def __post_init__(self) -> None:
         check_limits(self, {"save_every": (0, float("inf")), "threads": THREADS})
@@ -79,23 +78,9 @@ class LmOptions(RunOptions, LanguageModelConfig):
     """
 
 
-def classify(args: list[str], prog: str) -> None:
-    """`wordwave train classify`"""
-    _train("classify", *options_from(args, prog, ClassifyOptions, ClassificationConfig, "classify"))
-
-
-def translate(args: list[str], prog: str) -> None:
-    """`wordwave train translate`"""
-    _train("translate", *options_from(args, prog, TranslateOptions, TranslationConfig, "translate"))
-
-
-def lm(args: list[str], prog: str) -> None:
-    """`wordwave train lm`"""
-    _train("lm", *options_from(args, prog, LmOptions, LanguageModelConfig, "lm"))
-
-
-def _train(task: str, options: RunOptions, config: Any) -> None:
+def _train(kind: type[RunOptions], config_class: type[Any], args: list[str], prog: str) -> None:
     """Train in a run folder, resuming if it was stopped, and show the result."""
+    options, config = options_from(args, prog, kind, config_class)
     import torch
 
     from wordwave.tasks.run import job_class
@@ -106,7 +91,7 @@ def _train(task: str, options: RunOptions, config: Any) -> None:
     torch.set_num_threads(options.threads)
     processes = launched_processes()
     console = Console(quiet=not processes.is_main_process)
-    job = job_class(task)(config)
+    job = job_class(TASKS[config_class])(config)
     folder = options.out or Path("runs") / job.run_name
     job.check_config(folder)
     result = job.finished(folder)
@@ -136,6 +121,11 @@ def _train(task: str, options: RunOptions, config: Any) -> None:
         console.print("\n".join(lines))
 
 
+classify = partial(_train, ClassifyOptions, ClassificationConfig)
+translate = partial(_train, TranslateOptions, TranslationConfig)
+lm = partial(_train, LmOptions, LanguageModelConfig)
+
+
 def _check_same_data(job: Job[Any, Any], result: dict[str, Any], folder: Path) -> None:
     """Raise if the data of a finished run has changed since; it may be gone."""
     try:
@@ -152,7 +142,6 @@ def _check_same_data(job: Job[Any, Any], result: dict[str, Any], folder: Path) -
 @contextmanager
 def training_bar(job: Job[Any, Any], console: Console) -> Iterator[Watch]:
     """A progress bar over the steps of a training, and a line for each evaluation."""
-    from wordwave.cli.progress import COUNT, progress
     from wordwave.training.loop import Step
 
     epochs = job.config.training.epochs if job.counts_epochs else None
@@ -171,45 +160,40 @@ def training_bar(job: Job[Any, Any], console: Console) -> Iterator[Watch]:
                 n_words += report.n_words
             speed = n_words / max(time.monotonic() - began, 1e-9)
             if isinstance(report, Step):
-                bar.update(task, total=report.n_steps, completed=report.step)
-                bar.update(task, loss=job.show_loss(report.loss), speed=speed)
-            else:
-                at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
-                best = "  best" if report.is_best else ""
-                shown = job.show_scores(report)
-                console.print(f"{at}  {shown}  {speed:,.0f} {job.unit}/s{best}")
-                bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
-                began, n_words = time.monotonic(), 0
+                loss = job.show_loss(report.loss)
+                bar.update(
+                    task, total=report.n_steps, completed=report.step, loss=loss, speed=speed
+                )
+                return
+            at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
+            best = "  best" if report.is_best else ""
+            console.print(f"{at}  {job.show_scores(report)}  {speed:,.0f} {job.unit}/s{best}")
+            bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
+            began, n_words = time.monotonic(), 0
 
         yield watch
 
 
-O = TypeVar("O", bound=RunOptions)  # noqa: E741
+O = TypeVar("O")  # noqa: E741
 
 
-def options_from(
-    args: Sequence[str], prog: str, options: type[O], config: type[C], task: str
-) -> tuple[O, C]:
+def options_from(args: Sequence[str], prog: str, options: type[O], config: type[C]) -> tuple[O, C]:
     """The options and the config in them: flags, then --config, then defaults."""
-    default = options(**defaults_from(args, config, task))
-    given = parsed(options, args, prog, default=default, config=(tyro.conf.OmitArgPrefixes,))
-    return given, config(**{field.name: getattr(given, field.name) for field in fields(config)})
-
-
-def defaults_from(args: Sequence[str], config: type[C], task: str) -> dict[str, Any]:
-    """The settings that --config gives."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", nargs="?")  # if the value is missing, tyro explains it
-    given = parser.parse_known_args(args)[0].config
-    if given is None:
-        return {}
-    found = read_config(given, config, task)
-    return {"config": given, **{f.name: getattr(found, f.name) for f in fields(found)}}
+    file = parser.parse_known_args(args)[0].config
+    names = [field.name for field in fields(config)]
+    settings: dict[str, Any] = {}
+    if file is not None:
+        found = read_config(file, config)
+        settings = {"config": file, **{name: getattr(found, name) for name in names}}
+    given = parsed(options, args, prog, default=options(**settings))
+    return given, config(**{name: getattr(given, name) for name in names})
 
 
-def read_config(given: str, config: type[C], task: str) -> C:
+def read_config(given: str, config: type[C]) -> C:
     """The settings in a YAML file, or in a recipe."""
-    path = Path(given)
+    path, task = Path(given), TASKS[config]
     if not path.is_file():
         if path.suffix or len(path.parts) > 1:
             raise WordwaveError(f"there is no config file '{path}'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from wordwave.cli.console import parsed
+import wordwave
+from wordwave.cli.console import RunFolder, Threads, parsed
+from wordwave.cli.stream import answered, input_batches, write_lines
+from wordwave.data.tables import read_texts
 from wordwave.errors import WordwaveError
 from wordwave.limits import THREADS, check_limits
 
 if TYPE_CHECKING:
-    from wordwave.tasks.translator import BeamConfig, Translation, Translator
+    from wordwave.tasks.translator import Translation
 
 BATCH = 256
+read_lines = partial(read_texts, form="txt")
 
 
 @dataclass(frozen=True)
 class TranslateOptions:
     """Translate any number of sentences, one per line, in input order."""
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The folder of a run."""
+    run: RunFolder
     file: Annotated[str | None, tyro.conf.Positional] = None
     """Sentences: a text file with one per line, also .gz; or a sentence itself; by default standard
     input, translated as they arrive."""
@@ -48,8 +51,7 @@ class TranslateOptions:
     .png, .svg or .pdf."""
     out: Path | None = None
     """Write to this file, completely or not at all, instead of to the terminal; also .gz."""
-    threads: int = 1
-    """Number of CPU threads; more than one is faster for large models only."""
+    threads: Threads = 1
 
     def __post_init__(self) -> None:
         check_limits(self, {"threads": THREADS})
@@ -60,33 +62,26 @@ def translate(args: list[str], prog: str) -> None:
     options = parsed(TranslateOptions, args, prog)
     import torch
 
-    from wordwave.cli.stream import input_batches, write_lines
-    from wordwave.data.tables import read_texts
     from wordwave.plotting import check_format
-    from wordwave.tasks.translator import BeamConfig, Translator
+    from wordwave.tasks.translator import BeamConfig
 
     if options.picture is not None:
         check_format(options.picture)
     torch.set_num_threads(options.threads)
     search = BeamConfig(options.beam, options.n_best, options.length_penalty)
-    translator = Translator.load(options.run)
-    references = None
-    if options.reference is not None:
-        references = list(read_texts(options.reference, form="txt"))
-        _check_length(references, options)
+    translator = wordwave.Translator.load(options.run)
+    references = _references(options)
     sentences = input_batches(
-        options.file,
-        partial(read_texts, form="txt"),
-        size=BATCH,
-        what="sentences, one per line",
-        literal=str,
+        options.file, read_lines, size=BATCH, what="sentences, one per line", literal=str
     )
+    note = f"sentences were truncated to {translator.subwords.max_length} subwords"
+    batches = answered(sentences, lambda texts: translator.translations(texts, search), note)
     as_json = options.json or options.n_best > 1
     best: list[Translation] = []
 
     def lines() -> Iterator[str]:
         picture = options.picture
-        for translated in _translated(translator, sentences, search):
+        for translated in batches:
             if picture is not None and _draw_first(translator, translated, picture):
                 picture = None
             if references is not None:
@@ -103,32 +98,20 @@ def translate(args: list[str], prog: str) -> None:
         print("\n".join(score_lines(scores.plain())), file=sys.stderr)
 
 
-def _check_length(references: list[str], options: TranslateOptions) -> None:
-    """Check the number of references before anything is translated."""
-    from wordwave.data.tables import read_texts
-
+def _references(options: TranslateOptions) -> list[str] | None:
+    """The reference translations, counted before anything is translated."""
+    if options.reference is None:
+        return None
+    references = list(read_lines(options.reference))
     # A pipe can be read only once.
     if options.file is not None and Path(options.file).is_file():
-        n = sum(1 for _ in read_texts(options.file, form="txt"))
+        n = sum(1 for _ in read_lines(options.file))
         if n != len(references):
             raise WordwaveError(
                 f"'{options.reference}' must have a line for each of the {n:,} of "
                 f"'{options.file}', got {len(references):,}"
             )
-
-
-def _translated(
-    translator: Translator, batches: Iterable[list[str]], search: BeamConfig
-) -> Iterator[list[tuple[str, list[Translation]]]]:
-    """Sentences with their translations, the best first."""
-    n = n_truncated = 0
-    for texts in batches:
-        translations, truncated = translator.translations(texts, search)
-        n, n_truncated = n + len(texts), n_truncated + truncated
-        yield list(zip(texts, translations, strict=True))
-    if n_truncated:
-        longest = translator.subwords.max_length
-        print(f"{n_truncated:,} of {n:,} sentences were cut to {longest} subwords", file=sys.stderr)
+    return references
 
 
 def _line(text: str, found: list[Translation], *, as_json: bool) -> str:
@@ -146,7 +129,9 @@ def _line(text: str, found: list[Translation], *, as_json: bool) -> str:
 
 
 def _draw_first(
-    translator: Translator, translated: list[tuple[str, list[Translation]]], picture: Path
+    translator: wordwave.Translator,
+    translated: list[tuple[str, list[Translation]]],
+    picture: Path,
 ) -> bool:
     """Plot the attention of the first sentence that is not empty; returns whether there is one."""
     from wordwave.plotting import draw_attention, missing_glyphs
