@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
+from reprlib import repr as clipped
 from typing import Any, TypeAlias
 
 import torch
@@ -52,6 +54,15 @@ def check_tensor(name: str, x: object) -> None:
     """Raise a TypeError unless x is a tensor."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+
+
+def check_at_least_one(**sizes: int) -> None:
+    """Refuse a size that is not a positive integer, by its name."""
+    for name, size in sizes.items():
+        if not isinstance(size, Integral):
+            raise TypeError(f"{name} must be an integer, got {clipped(size)}")
+        if size < 1:
+            raise WordwaveError(f"{name} must be at least 1, got {size}")
 
 
 def check_real(name: str, x: Tensor) -> None:

@@ -37,7 +37,7 @@ from typing import (
 from filelock import Timeout
 
 from wordwave.errors import WordwaveError
-from wordwave.files import locked, naming, write_whole
+from wordwave.files import check_regular, locked, naming, write_whole
 from wordwave.limits import check_limit
 from wordwave.migrate import upgrade_record
 from wordwave.workers import Backend as Backend
@@ -130,7 +130,10 @@ class Store:
         return key_of(record, self.key)
 
     def _content(self) -> bytes:
-        return self.path.read_bytes() if self.path.exists() else b""
+        if not self.path.exists():
+            return b""
+        check_regular(self.path)
+        return self.path.read_bytes()
 
     def _parse(self, content: bytes) -> list[Record]:
         records = []

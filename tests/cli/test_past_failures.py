@@ -10,6 +10,7 @@ import resource
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -17,7 +18,7 @@ from safetensors.torch import save_file
 
 from tests.fuzz.base import COMPARE, PROBE, SEARCH, make
 from tests.fuzz.mutate import BOMB
-from wordwave import WaveEmbedding, layers, read_vectors
+from wordwave import WaveEmbedding, build_embedding, complex, layers, read_vectors
 
 TEXT = "good w1"
 
@@ -201,7 +202,9 @@ def test_a_file_of_a_run_without_an_end(cli, base, place, run, name):
 
 
 @pytest.mark.parametrize("run", ["fasttext", "translator", "lm"])
-@pytest.mark.parametrize("result", ["{}", "[]", "0", '{"parameters": ["1"]}'])
+@pytest.mark.parametrize(
+    "result", ["{}", "[]", "0", '{"parameters": ["1"]}', '{"parameters": "x"}']
+)
 def test_a_result_that_is_none(cli, base, place, run, result):
     take(base, f"runs/{run}")
     Path("run/result.json").write_text(result)
@@ -281,6 +284,33 @@ def test_a_number_that_can_never_be_run(cli, base, place, words):
     refused(cli, *words)
 
 
+@pytest.mark.parametrize("kind", ["records.jsonl", "text"])
+def test_a_device_in_place_of_a_file(cli, base, place, kind):
+    if kind == "text":
+        refused(cli, *PROBE, "--text", "/dev/full", "--out", "o")
+    else:
+        Path("o").mkdir()
+        Path("o/records.jsonl").symlink_to("/dev/zero")
+        refused(cli, *PROBE, "--out", "o", "--report-only")
+
+
+def test_a_word_of_a_million_letters(cli, place):
+    lines = Path("table.csv").read_text().splitlines()
+    Path("table.csv").write_text("\n".join([*lines, lines[1] + " " + "ab" * 500_000]) + "\n")
+    result = cli.call(*TRAIN, "--tokenizer", "bpe", "--bpe-size", "300")
+    assert result.code == 0, result.err
+
+
+def test_a_training_that_diverges_leaves_metrics_that_every_tool_reads(cli, place):
+    cli.call(*TRAIN, "--learning-rate", str(2**31), "--out", "o")
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    for line in Path("o/metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=refuse)
+
+
 @pytest.mark.parametrize("out", ["x[/b]", "a[lr=1]", "[bold]x"])
 @pytest.mark.parametrize("words", [PROBE, COMPARE, TRAIN], ids=lambda words: words[0])
 def test_a_name_is_never_markup(cli, place, words, out):
@@ -295,7 +325,18 @@ def test_a_name_is_never_markup(cli, place, words, out):
         lambda: layers.MultiHeadAttention(4, 2)(torch.ones(3)),
         lambda: layers.BatchNorm(4)(torch.zeros(2, 3, 8), mask=1),
         lambda: layers.LSTM(4, 3)(torch.zeros(2, 3, 8), lengths=[]),
+        lambda: layers.RNN(4, 3, n_layers=10**30),
+        lambda: layers.Conv1d(torch.ones(3), 3, 2),
+        lambda: layers.LayerNorm(4, dtype=2**63),
+        lambda: layers.TransformerLayer(4, 4),
         lambda: WaveEmbedding(5, 4, vectors=-0.5),
+        lambda: WaveEmbedding(5, 4, padding_idx=0.5),
+        lambda: WaveEmbedding(5, 4, padding_idx=torch.zeros(())),
+        lambda: WaveEmbedding(5, 4)(np.ones((2, 3))),
+        lambda: WaveEmbedding(5, 4)(torch.ones(2, 3, dtype=torch.long), positions={}),
+        lambda: build_embedding("pe", 5, 4, max_length=torch.zeros(3)),
+        lambda: complex.to_complex(torch.ones(2, 4, dtype=torch.int32)),
+        lambda: complex.phasor(torch.ones(())),
         lambda: read_vectors("vectors.txt", vocabulary=[1, 2]),
     ],
 )

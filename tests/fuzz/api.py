@@ -168,8 +168,8 @@ def _classifier(rng: Random) -> str:
 
 ANSWERED_BY_TORCH = re.compile(
     "can't allocate memory|out of memory|Storage size calculation|Overflow when|overflow"
-    "|accelerator device|Expected one of cpu|Device string|sparse tensors|Sparse|device meta"
-    "|mat1 and mat2 must have the same dtype"
+    "|accelerator device|Expected one of cpu|Device string|Device index"
+    "|sparse tensors|Sparse|device meta|mat1 and mat2 must have the same dtype"
 )
 """What torch.nn's own layers answer as well: too large, no such device, another dtype or layout."""
 

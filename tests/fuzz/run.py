@@ -25,6 +25,7 @@ from tests.fuzz.cases import Case, build
 GB = 10**9
 MEMORY = 3 * GB
 SECONDS = 30.0
+ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "MPLBACKEND": "agg",
@@ -95,6 +96,7 @@ def start(base: Path, seed: int, number: int, scratch: Path, *, as_process: bool
         _limit()
         os.environ.update(SETTINGS)
         if as_process:
+            os.environ["PYTHONPATH"] = str(ROOT)  # of the experiments
             os.execv(sys.executable, [sys.executable, "-m", *case.command])
         code = _call(case)
     except BaseException:

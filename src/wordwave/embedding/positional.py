@@ -105,8 +105,7 @@ class LearnedPositionEmbedding(WordEmbedding):
         position_scale: float = 1.0,
         **options: object,
     ) -> None:
-        if max_length < 1:
-            raise WordwaveError(f"max_length must be at least 1, got {max_length}")
+        cx.check_at_least_one(max_length=max_length)
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.max_length = max_length
         words = self.words.weight

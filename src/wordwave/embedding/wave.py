@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
-from reprlib import repr as clipped
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -340,10 +339,10 @@ def _all_near(position: Tensor) -> bool:
 
 
 def check_sizes(vocab_size: int, dim: int, padding_idx: int | None) -> None:
-    for name, value in (("vocab_size", vocab_size), ("dim", dim)):
-        if not isinstance(value, Integral) or value < 1:
-            raise WordwaveError(f"{name} must be at least 1 and an integer, got {clipped(value)}")
-    if padding_idx is not None and not 0 <= padding_idx < vocab_size:
+    cx.check_at_least_one(vocab_size=vocab_size, dim=dim)
+    if padding_idx is not None and (
+        not isinstance(padding_idx, Integral) or not 0 <= padding_idx < vocab_size
+    ):
         raise WordwaveError(
             f"padding_idx must be None or in [0, {vocab_size}) for vocab_size={vocab_size}, "
             f"got {padding_idx}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 from wordwave.config_io import from_dict
 from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.errors import WordwaveError
+from wordwave.files import check_regular
 from wordwave.grid import Count, Record, Share, fits, key_of
 from wordwave.limits import check_limits
 from wordwave.models.config import ENCODERS, ModelConfig, goes_with
@@ -136,6 +137,7 @@ class Laboratory:
 
     def __post_init__(self) -> None:
         if self.text is not None:
+            check_regular(self.text)
             fingerprint = hashlib.sha256(self.text.read_bytes()).hexdigest()[:16]
             object.__setattr__(self, "_fingerprint", fingerprint)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from wordwave.errors import WordwaveError, unknown
+from wordwave.files import check_regular
 from wordwave.tasks.classification import NO_TARGET
 from wordwave.text.vocabulary import PADDING_ID, SPECIALS, UNKNOWN_ID
 
@@ -334,6 +335,7 @@ def _text_task(text: Path | None) -> ProbeTask:
 def read_sentences(path: Path) -> list[list[str]]:
     """The distinct lines of a text file with at least two words, lower-cased, in order."""
     try:
+        check_regular(path)
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise WordwaveError(f"text file '{path}' cannot be read: {error.strerror}") from None

@@ -22,7 +22,6 @@ from wordwave.layers.linear import Linear
 from wordwave.layers.weight import (
     Field,
     WeightOptions,
-    check_at_least_one,
     check_dropout,
     check_input,
     n_parts,
@@ -86,7 +85,7 @@ class MultiHeadAttention(nn.Module):
         **options: Unpack[WeightOptions],
     ) -> None:
         super().__init__()
-        check_at_least_one(dim=dim, n_heads=n_heads)
+        cx.check_at_least_one(dim=dim, n_heads=n_heads)
         if dim % n_heads:
             raise WordwaveError(
                 f"dim must be a multiple of n_heads, got dim={dim}, n_heads={n_heads}"

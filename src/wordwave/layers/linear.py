@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
+from wordwave import complex as cx
 from wordwave.errors import WordwaveError
 from wordwave.layers.norm import Dropout
 from wordwave.layers.weight import (
@@ -17,7 +18,6 @@ from wordwave.layers.weight import (
     Field,
     Weight,
     WeightOptions,
-    check_at_least_one,
     check_input,
 )
 
@@ -74,7 +74,7 @@ class Conv1d(nn.Module):
         **options: Unpack[WeightOptions],
     ) -> None:
         super().__init__()
-        check_at_least_one(kernel_size=kernel_size)
+        cx.check_at_least_one(kernel_size=kernel_size)
         if padding < 0:
             raise WordwaveError(f"padding must be at least 0, got {padding}")
         self.in_dim, self.out_dim = in_dim, out_dim
@@ -132,7 +132,7 @@ class FeedForward(nn.Module):
         **options: Unpack[WeightOptions],
     ) -> None:
         super().__init__()
-        check_at_least_one(dim=dim, hidden_dim=hidden_dim)
+        cx.check_at_least_one(dim=dim, hidden_dim=hidden_dim)
         field = options.get("field", "complex")
         if hidden not in (None, "real", "complex"):
             raise WordwaveError(f"hidden must be 'real' or 'complex', got {hidden!r}")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.complex import Device
 from wordwave.errors import WordwaveError
-from wordwave.layers.weight import Field, check_at_least_one, check_dropout, check_input, n_parts
+from wordwave.layers.weight import Field, check_dropout, check_input, n_parts
 
 
 class _Norm(nn.Module):
@@ -27,7 +27,7 @@ class _Norm(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_at_least_one(dim=dim)
+        cx.check_at_least_one(dim=dim)
         self.dim, self.eps, self.n_parts = dim, eps, n_parts(field)
         self.field: Field = field
         ones = torch.ones(self.n_parts * dim, device=device, dtype=cx.parameter_dtype(dtype))

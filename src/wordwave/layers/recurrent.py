@@ -18,11 +18,11 @@ from wordwave.layers.weight import (
     Field,
     Weight,
     WeightOptions,
-    check_at_least_one,
     check_input,
     n_parts,
     side_by_side,
 )
+from wordwave.limits import DEPTH, check_limit
 
 
 def checked_lengths(lengths: Tensor, x: Tensor) -> Tensor:
@@ -100,7 +100,8 @@ class _Recurrent(nn.Module, ABC):
         **options: Unpack[WeightOptions],
     ) -> None:
         super().__init__()
-        check_at_least_one(in_dim=in_dim, hidden_dim=hidden_dim, n_layers=n_layers)
+        cx.check_at_least_one(in_dim=in_dim, hidden_dim=hidden_dim, n_layers=n_layers)
+        check_limit("n_layers", n_layers, DEPTH)
         self.in_dim, self.hidden_dim, self.n_layers = in_dim, hidden_dim, n_layers
         self.n_directions = 2 if bidirectional else 1
         self.out_dim = self.n_directions * hidden_dim

@@ -43,12 +43,6 @@ def side_by_side(field: Field, vectors: Sequence[Tensor]) -> Tensor:
     return cx.concat(vectors) if field == "complex" else torch.cat(list(vectors), dim=-1)
 
 
-def check_at_least_one(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise WordwaveError(f"{name} must be at least 1, got {value}")
-
-
 def check_dropout(name: str, p: float) -> None:
     if not 0 <= p < 1:
         raise WordwaveError(f"{name} must be in [0, 1), got {p}")
@@ -86,7 +80,7 @@ class Weight(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_at_least_one(out_dim=out_dim, in_dim=in_dim)
+        cx.check_at_least_one(out_dim=out_dim, in_dim=in_dim)
         is_complex = n_parts(field) == 2
         if share not in get_args(Sharing):
             raise WordwaveError(f"share must be 'none', 'real' or 'tied', got {share!r}")

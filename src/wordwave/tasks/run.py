@@ -255,8 +255,7 @@ class Job(ABC, Generic[Config, Data]):
         if not path.exists():
             return None
         with reading(path, "is not the result of a run (remove it to train again)"):
-            result: dict[str, Any] = read_json(path)
-            conform(result, self.result_schema, where="it")
+            result: dict[str, Any] = conform(read_json(path), self.result_schema, where="it")
         return result
 
     def check_signed(self, folder: Path, *, trusted: bool = False) -> None:

@@ -165,6 +165,9 @@ class BPETokenizer:
             raise WordwaveError(f"tokenizer file '{file}' cannot be read: {reason}") from None
 
 
+_LONG_WORD = re.compile(r"(\S{500})(?=\S)")
+
+
 def train_bpe(texts: Iterable[str], vocab_size: int) -> BPETokenizer:
     """Learn at most `vocab_size` subwords from texts; deterministic."""
     tokenizer, alphabet = _empty_bpe()
@@ -177,7 +180,9 @@ def train_bpe(texts: Iterable[str], vocab_size: int) -> BPETokenizer:
     trainer = BpeTrainer(
         vocab_size=vocab_size, min_frequency=2, initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator(map(_spaced, texts), trainer)
+    # Training takes the square of the length of a word.
+    short = (_LONG_WORD.sub(r"\1 ", _spaced(text)) for text in texts)
+    tokenizer.train_from_iterator(short, trainer)
     return BPETokenizer(tokenizer)
 
 

@@ -284,6 +284,7 @@ class MetricsLog:
 
     def write(self, step: int, **values: float | bool | None) -> None:
         """Append one record."""
+        values = {name: _finite(value) for name, value in values.items()}
         record = {"step": step, **values}
         with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
@@ -302,6 +303,11 @@ class MetricsLog:
 
     def _write_all(self) -> None:
         write_text(self.path, "".join(json.dumps(r) + "\n" for r in self.records))
+
+
+def _finite(value: float | bool | None) -> float | bool | None:
+    """JSON has no NaN and no infinity."""
+    return value if value is None or math.isfinite(value) else None
 
 
 def read_metrics(path: Path, required: Iterable[str] = ()) -> list[dict[str, Any]]:
@@ -334,6 +340,7 @@ def _record(line: str, where: str, required: Iterable[str]) -> dict[str, Any]:
     conform(record, _Record, where=where)
     for name in required:
         conform(record.get(name), float, where=f"{where}: {name}")
-    for name, value in record.items():
-        conform(value, float | bool | None, where=f"{where}: {clipped(name)}")
-    return record
+    return {
+        name: conform(value, float | bool | None, where=f"{where}: {clipped(name)}")
+        for name, value in record.items()
+    }
