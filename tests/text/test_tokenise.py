@@ -172,6 +172,6 @@ def test_mistakes_are_named():
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'wordwave\[\w+\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'wordwave\[train\]'"):
         train_bpe(TEXTS, 300)
     assert build_tokenizer("plain")("No need") == ["no", "need"]
