@@ -35,7 +35,8 @@ def join(real: Tensor, imag: Tensor) -> Tensor:
 
 def split(z: Tensor) -> tuple[Tensor, Tensor]:
     """The real and the imaginary part, as views. Shape: (..., 2·D) -> two (..., D)"""
-    real, imag = z.split(width(z), dim=-1)
+    dim = width(z)
+    real, imag = z.split(dim, dim=-1)
     return real, imag
 
 

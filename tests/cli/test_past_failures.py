@@ -128,6 +128,7 @@ NAN, INF = float("nan"), float("inf")
         progress(batch=10**9),
         progress(epoch=10**30),
         progress(best_scores=["[/b]"]),
+        progress(best_scores=[float("inf")]),
         progress(seconds=["0.1"]),
         progress(loss={}),
         progress(since_best="1"),
@@ -284,14 +285,28 @@ def test_a_number_that_can_never_be_run(cli, base, place, words):
     refused(cli, *words)
 
 
-@pytest.mark.parametrize("kind", ["records.jsonl", "text"])
-def test_a_device_in_place_of_a_file(cli, base, place, kind):
-    if kind == "text":
-        refused(cli, *PROBE, "--text", "/dev/full", "--out", "o")
+@pytest.mark.parametrize(
+    ("words", "name"), [(PROBE, "records.jsonl"), (SEARCH, "study.journal"), (PROBE, None)]
+)
+def test_a_device_in_place_of_a_file(cli, base, place, words, name):
+    if name is None:
+        refused(cli, *words, "--text", "/dev/full", "--out", "o")
     else:
         Path("o").mkdir()
-        Path("o/records.jsonl").symlink_to("/dev/zero")
-        refused(cli, *PROBE, "--out", "o", "--report-only")
+        Path("o", name).symlink_to("/dev/zero")
+        refused(cli, *words, "--out", "o")
+
+
+def test_no_lengths_at_all(cli, place):
+    assert "lengths" in refused(cli, *PROBE, "--out", "o", "--lengths")
+
+
+def test_a_json_file_of_predictions_is_json(cli, base, place):
+    take(base, "runs/fasttext")
+    assert cli.call("predict", "run", "table.csv", "--out", "o.json").code == 0
+    predictions = json.loads(Path("o.json").read_text())
+    assert len(predictions) == len(Path("table.csv").read_text().splitlines()) - 1
+    assert "label" in predictions[0]
 
 
 def test_a_word_of_a_million_letters(cli, place):
@@ -326,6 +341,7 @@ def test_a_name_is_never_markup(cli, place, words, out):
         lambda: layers.BatchNorm(4)(torch.zeros(2, 3, 8), mask=1),
         lambda: layers.LSTM(4, 3)(torch.zeros(2, 3, 8), lengths=[]),
         lambda: layers.RNN(4, 3, n_layers=10**30),
+        lambda: layers.MultiHeadAttention(4, 2)(torch.zeros(2, 3, 8), mask=True),
         lambda: layers.Conv1d(torch.ones(3), 3, 2),
         lambda: layers.LayerNorm(4, dtype=2**63),
         lambda: layers.TransformerLayer(4, 4),

@@ -45,9 +45,9 @@ class PredictOptions:
     text: str | None = None
     """The column of texts; by default the one used in training."""
     out: Path | None = None
-    """Write to this file, completely or not at all, instead of to the terminal: JSON lines, or as
-    .csv or .tsv a table of all columns of FILE and two more, predicted and probability; also
-    .gz."""
+    """Write to this file, completely or not at all, instead of to the terminal: JSON lines, as
+    .json a JSON list, or as .csv or .tsv a table of all columns of FILE and two more, predicted and
+    probability; also .gz."""
     quiet: bool = False
     """Leave out the texts and all probabilities except that of the predicted class."""
 
@@ -76,6 +76,8 @@ def predict(args: list[str], prog: str) -> None:
     predictions = answered(rows, probabilities, note)
     if form is None:
         lines = _json_lines(predictions, classifier.labels, column, quiet=options.quiet)
+        if options.out is not None and ".json" in options.out.suffixes[-2:]:
+            lines = _json_list(lines)
     else:
         lines = _table_lines(predictions, classifier.labels, form)
     write_lines(lines, options.out)
@@ -107,6 +109,15 @@ def _json_lines(
                 line += f', "probabilities": {{{listed}}}, "text": {text}'
             lines.append(line + "}\n")
         yield "".join(lines)
+
+
+def _json_list(lines: Iterable[str]) -> Iterator[str]:
+    """JSON lines as the elements of a list."""
+    start = "[\n"
+    for batch in lines:
+        yield start + batch.rstrip("\n").replace("\n", ",\n")
+        start = ",\n"
+    yield "\n]\n"
 
 
 def _table_lines(

@@ -68,6 +68,8 @@ def run_probe(options: ProbeOptions) -> None:
         for value in getattr(options, name):
             if value not in known:
                 raise WordwaveError(f"{name} must be among {', '.join(known)}, got {value!r}")
+    if not options.lengths:
+        raise WordwaveError("lengths must be one or more, such as 10-20, got none")
     lengths = tuple(parse_lengths(text) for text in options.lengths)
     laboratory = Laboratory(options.budget, lengths, options.text)
     kinds = (tasks, list(options.embeddings), list(options.encoders))

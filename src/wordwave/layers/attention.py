@@ -371,6 +371,7 @@ def _visible(
             visible = visible & ones.triu(n_keys - length - window)
     if mask is None:
         return visible
+    cx.check_tensor("mask", mask)
     if mask.dtype != torch.bool or mask.shape != (n, n_keys):
         raise WordwaveError(
             f"mask must be bool of shape {(n, n_keys)}, true where a key is a word, "

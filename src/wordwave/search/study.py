@@ -23,7 +23,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from wordwave.errors import WordwaveError
-from wordwave.files import locked, naming
+from wordwave.files import check_regular, locked, naming
 from wordwave.grid import Share, fits
 from wordwave.migrate import upgrade_flat
 
@@ -248,7 +248,10 @@ def _readable(journal: Path) -> Iterator[None]:
 
 def _remove_torn_line(journal: Path) -> None:
     """Cut off a last line that a full disk or a power cut left half written."""
-    text = journal.read_bytes() if journal.exists() else b""
+    if not journal.exists():
+        return
+    check_regular(journal)
+    text = journal.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
     for line in whole.splitlines():
         json.loads(line)["op_code"]

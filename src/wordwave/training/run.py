@@ -252,6 +252,8 @@ def _progress(plain: Any) -> Progress:
             raise WordwaveError(f"progress: loss must be finite, got {value}")
         if name != "loss" and isinstance(value, (int, float)) and not 0 <= value < 2**53:
             raise WordwaveError(f"progress: {name} must be at least 0 and finite, got {value}")
+    if math.inf in progress.best_scores:
+        raise WordwaveError("progress: best_scores must be below infinity")
     for name, most in _AT_MOST.items():
         value, limit = getattr(progress, name), getattr(progress, most)
         if value > limit:
