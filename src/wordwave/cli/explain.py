@@ -68,10 +68,11 @@ def explain(args: list[str], prog: str) -> None:
         )
     if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)
         raise WordwaveError(f"'{options.text}' is a file: --file reads the texts in it")
-    from wordwave.plotting import check_format, draw_explanation, missing_glyphs, written_in
     from wordwave.tasks.explain import explain as explained
 
     if options.picture is not None:
+        from wordwave.plotting import check_format
+
         check_format(options.picture)
     classifier = wordwave.TextClassifier.load(options.run)
     console, entries = Console(), []
@@ -89,15 +90,21 @@ def explain(args: list[str], prog: str) -> None:
             path = options.picture
             if options.text is None:
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
-            draw_explanation(explanation, path)
-            if note := missing_glyphs(written_in(explanation)):
-                print(note, file=sys.stderr)
+            _draw(explanation, path)
             console.print(f"Written: {path}\n")
         if options.json is not None:
             entries.append(explanation.to_dict())
     if options.json is not None:
         write_text(options.json, json.dumps(entries, ensure_ascii=False, indent=1) + "\n")
         console.print(f"Written: {options.json}")
+
+
+def _draw(explanation: Explanation, path: Path) -> None:
+    from wordwave.plotting import draw_explanation, missing_glyphs, written_in
+
+    draw_explanation(explanation, path)
+    if note := missing_glyphs(written_in(explanation)):
+        print(note, file=sys.stderr)
 
 
 def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
