@@ -227,6 +227,19 @@ def write_table(path: Path, n: int) -> None:
         csv.writer(file).writerows([("text", "label"), *rows])
 
 
+def write_pairs(path: Path, n: int, label: str = "label", kinds: Sequence[str] = KINDS) -> None:
+    """Rows of sentences beside themselves and beside their reversals."""
+    names = "question other duplicate" if label == "duplicate" else f"text_a text_b {label}"
+    separator = "," if path.suffix == ".csv" else "\t"
+    rows = (
+        (f"dog{i} bites man{i}", f"man{i} bites dog{i}" if i % 2 else f"dog{i} bites man{i}")
+        for i in range(n)
+    )
+    lines = [names.split(), *((*row, kinds[i % 2]) for i, row in enumerate(rows))]
+    text = "".join(separator.join(line) + "\n" for line in lines)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+
+
 @pytest.fixture(scope="session")
 def home(tmp_path_factory) -> Path:
     """Stand-ins for the data sets by name, the pretrained vectors and fastText's package."""
@@ -237,8 +250,12 @@ def home(tmp_path_factory) -> Path:
         write_rows(home / f"sst2.{name}.tsv.gz", n, 2)
     write_rows(home / "trec.train.tsv.gz", 120, 6)
     write_rows(home / "trec.test.tsv.gz", 24, 6)
-    for name in ("multi30k", "text8", "vectors", "stand-ins"):
+    for name in ("multi30k", "text8", "vectors", "stand-ins", "pairs"):
         (home / name).mkdir()
+    for name in ("paws-wiki.dev", "paws-wiki.test"):
+        write_pairs(home / f"pairs/{name}.tsv.gz", 40, kinds="01")
+    for name in ("sts-b.train", "sts-b.dev", "sts-b.test"):
+        write_pairs(home / f"pairs/{name}.tsv.gz", 40, "score", ("0.5", "4.8"))
     for part, n in (("train", 40), ("val", 8), ("test_2016_flickr", 8)):
         for language, text in (("en", "A dog {} runs.\n"), ("de", "Ein Hund {} rennt.\n")):
             with gzip.open(home / "multi30k" / f"{part}.{language}.gz", "wt") as file:
@@ -273,6 +290,11 @@ def folder(tmp_path, home, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("reviews.csv", "more.csv", "new.csv"):
         write_table(tmp_path / name, 80)
+    for name in ("pairs.tsv", "more.tsv", "new.tsv"):
+        write_pairs(tmp_path / name, 40)
+    write_pairs(tmp_path / "questions.csv", 40, "duplicate")
+    for name in ("rated.tsv", "more-rated.tsv"):
+        write_pairs(tmp_path / name, 40, "rating", ("1", "4.5"))
     for name in ("sentences.txt", "test.en", "test.de", "letter.txt"):
         (tmp_path / name).write_text("Turn on the light.\nThe door is open.\n" * 4)
     # Records are shown by commands that train nothing; searches of full size are not continued.
@@ -302,7 +324,8 @@ def anchors(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_is_parsed_as_it_stands(page, folder, monkeypatch):
-    for run, task in (("reviews", "classify"), ("de", "translate"), ("help", "lm")):
+    tasks = {"reviews": "classify", "pairs": "match", "rated": "match"}
+    for run, task in (tasks | {"de": "translate", "help": "lm"}).items():
         Path("runs", run).mkdir(parents=True)
         Path("runs", run, "config.yaml").write_text(f"task: {task}\n")
     Path("out/search").mkdir(parents=True)

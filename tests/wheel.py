@@ -28,9 +28,15 @@ ww.WaveClassifier(dim=4, hidden_dim=4, epochs=1).fit(texts, labels).save("saved"
 ww.WaveClassifier.load("saved").predict_proba(texts)
 ww.TextClassifier.load("saved").predict(texts)
 """
+PAIRS = """
+import wordwave as ww
+pairs = [(f"a b{i}", f"a b{i}" if i % 2 else f"b{i} a") for i in range(20)]
+labels = [0, 1] * 10
+ww.PairClassifier(dim=4, hidden_dim=4, epochs=1).fit(pairs, labels).predict(pairs)
+"""
 USES = {  # extra: Python code, or commands
     "": [CORE],
-    "sklearn": [CORE, ESTIMATOR],
+    "sklearn": [CORE, ESTIMATOR, PAIRS],
     "train": [
         TRAIN,
         "wordwave evaluate run",

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from wordwave.positions import ALiBi as ALiBi
     from wordwave.positions import RoPE as RoPE
     from wordwave.sklearn import WaveClassifier as WaveClassifier
+    from wordwave.sklearn_pairs import PairClassifier as PairClassifier
     from wordwave.tasks.classifier import TextClassifier as TextClassifier
     from wordwave.tasks.language_model import LanguageModel as LanguageModel
+    from wordwave.tasks.matcher import TextMatcher as TextMatcher
     from wordwave.tasks.translator import Translator as Translator
     from wordwave.training.optim import RowAdam as RowAdam
 
@@ -38,9 +40,11 @@ _MODULES = {
     "RoPE": "wordwave.positions",
     "RowAdam": "wordwave.training.optim",
     "TextClassifier": "wordwave.tasks.classifier",
+    "TextMatcher": "wordwave.tasks.matcher",
     "Translator": "wordwave.tasks.translator",
     "LanguageModel": "wordwave.tasks.language_model",
     "WaveClassifier": "wordwave.sklearn",
+    "PairClassifier": "wordwave.sklearn_pairs",
     "WordwaveError": "wordwave.errors",
 }
 

@@ -53,6 +53,7 @@ NEW_IN_EMBEDDING: Plain = {
     "share_amplitude": None,
     "share_phase": None,
     "damping": False,
+    "views": ["start"],
     "word_scale": None,
     "position_scale": 1.0,
 }
@@ -94,7 +95,8 @@ def upgrade_record(record: Plain) -> Plain:
         if isinstance(record.get(name), dict):
             new[name] = upgrade_config(record[name])
     match record:
-        case {"config": {"model": {"embedding": str()}}}:  # it had no names for some settings
+        case {"config": {"model": {"embedding": str() | dict()}}}:
+            # It had no names for some settings.
             model = new["config"]["model"]
             model["embedding"] = {**NEW_IN_EMBEDDING, **model["embedding"]}
     match record:

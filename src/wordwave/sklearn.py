@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from reprlib import repr as clipped
-from typing import Any, TypedDict, TypeVar
+from typing import Any, ClassVar, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -27,7 +29,8 @@ from wordwave.files import write_text
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, DataConfig, TextConfig
+from wordwave.tasks.config import IN_MEMORY, TextConfig
+from wordwave.tasks.run import Job
 from wordwave.training.config import TrainingConfig
 from wordwave.training.loop import Epoch
 
@@ -57,10 +60,10 @@ def texts_in(X: Any) -> list[str]:
     return texts
 
 
-def classes_in(y: Any) -> tuple[np.ndarray[Any, Any], list[int]]:
+def classes_in(y: Any, estimator: str) -> tuple[np.ndarray[Any, Any], list[int]]:
     """The sorted distinct labels, and the index of each row's label."""
     if y is None:
-        raise WordwaveError("WaveClassifier requires y to be passed, but the target y is None")
+        raise WordwaveError(f"{estimator} requires y to be passed, but the target y is None")
     _of_one_kind(y if isinstance(y, (list, tuple)) else [])
     labels = column_or_1d(y, warn=True)
     _of_one_kind(labels.tolist() if labels.dtype == object else [])
@@ -92,7 +95,7 @@ def plain(value: Any) -> Any:
 
 
 class _Own(TypedDict, total=False):
-    """Parameters that are not settings of `wordwave train classify`."""
+    """Parameters that are not settings of `wordwave train`."""
 
     dev_share: float
     n_threads: int | None
@@ -146,13 +149,141 @@ def read_estimator(
     return own, np.unique(classes)
 
 
-C = TypeVar("C")
+E = TypeVar("E", bound="TextEstimator")
 _EMBEDDING = ModelConfig().embedding
 OTHER_NAMES = {"score": "attention_score", "seed": "random_state"}
 """Settings with another name here: `score` is a method of estimators."""
 
 
-class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A job as a scikit-learn estimator, whose parameters are the settings of the job.
+
+    A subclass lists them, with `OWN_PARAMETERS`, in its constructor.
+    """
+
+    job_class: ClassVar[type[Job[Any, Any]]]
+
+    def fit(self: E, X: Any, y: Any) -> E:
+        """Train on texts, or pairs, and their labels. Shape: X (N,) or (N, 2), y (N,)"""
+        inputs, (classes, numbers) = self._inputs(X), classes_in(y, type(self).__name__)
+        check_consistent_length(inputs, numbers)
+        if len(classes) < 2:
+            raise WordwaveError(
+                f"y must have two classes or more, got one class, {classes.tolist()[0]!r}"
+            )
+        names = [name_of(label) for label in classes.tolist()]
+        config = self._config()
+        parts = self._parts(inputs, [names[i] for i in numbers], config.training.seed)
+        history = []
+        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+        with threads(self.n_threads), torch.random.fork_rng(devices=devices):
+            job = self.job_class(config).prepare(parts)
+            if self.verbose:
+                print(*job.notes, sep="\n", flush=True)
+            for report in job.training().run():
+                if isinstance(report, Epoch):
+                    history.append({"epoch": report.epoch, "loss": report.loss, **report.scores})
+                    if self.verbose:
+                        print("  ".join(f"{k} {v:.4g}" for k, v in history[-1].items()), flush=True)
+        job.text_model.model.eval()
+        self.classifier_, self.classes_, self.history_ = job.text_model, classes, history
+        return self
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """The most probable label of each row. Shape: (N,) or (N, 2) -> (N,)"""
+        logits = self._logits(X)
+        return self.classes_[logits.argmax(-1).numpy()]
+
+    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
+        """Probabilities, in the order of `classes_`. Shape: (N,) or (N, 2) -> (N, n_classes)"""
+        return self._logits(X).softmax(-1).numpy()
+
+    def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
+        """Logits; with two classes, the second minus the first.
+
+        Shape: (N,) or (N, 2) -> (N, n_classes), or (N,) with two classes
+        """
+        logits = self._logits(X)
+        return (logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits).numpy()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder that `load` and `wordwave predict` read."""
+        check_is_fitted(self, "classifier_")
+        label_type = self.classes_.dtype
+        saved = {
+            "version": __version__,
+            "parameters": {name: plain(getattr(self, name)) for name in OWN_PARAMETERS},
+            "label_type": "str" if label_type.kind == "U" else label_type.name,
+            "classes": self.classes_.tolist(),
+        }
+        self.classifier_.save(Path(folder))
+        text = json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
+        write_text(Path(folder) / ESTIMATOR_FILE, text)
+
+    @classmethod
+    def load(cls: type[E], folder: str | os.PathLike[str]) -> E:
+        """Read what `save` wrote, or a run of `wordwave train`, whose labels are strings.
+
+        Its parameters are those it was trained with.
+        """
+        classifier: Any = cls.job_class.model_class.load(Path(folder))
+        if not classifier.labels:
+            raise WordwaveError(f"'{folder}' predicts scores, not classes: load it by TextMatcher")
+        own, classes = read_estimator(Path(folder), classifier.labels)
+        config = classifier.config
+        settings: dict[str, Any] = {
+            OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
+            for part in (config.model, config.text, config.training)
+            for name, value in flatten(part).items()
+        }
+        estimator = cls(**settings, **own)
+        estimator.classifier_, estimator.classes_ = classifier, classes
+        return estimator
+
+    def _config(self) -> Any:
+        """The settings given by the parameters, validated."""
+        given = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(given["random_state"], int):
+            given["random_state"] = int(check_random_state(self.random_state).randint(2**31))
+        usual = self.job_class.model_class.config_class()
+
+        def part(name: str) -> Any:
+            kind = type(getattr(usual, name))
+            values = {name: given[OTHER_NAMES.get(name, name)] for name in flatten(kind())}
+            return from_dict(kind, nested(kind, values), where=type(self).__name__)
+
+        data = replace(usual.data, data=IN_MEMORY)
+        return type(usual)(data, part("text"), part("model"), part("training"))
+
+    @abstractmethod
+    def _inputs(self, X: Any) -> list[Any]:
+        """The texts or pairs of X, validated."""
+
+    @abstractmethod
+    def _parts(self, inputs: list[Any], labels: list[str], seed: int) -> Any:
+        """Training and validation data."""
+
+    def _holds_out(self) -> bool:
+        """Whether there is a validation set."""
+        if not 0 <= self.dev_share < 1:
+            raise WordwaveError(f"dev_share must be at least 0 and below 1, got {self.dev_share}")
+        if self.dev_share == 0 and self.patience:
+            raise WordwaveError(f"patience needs a dev_share above 0, got patience {self.patience}")
+        return bool(self.dev_share)
+
+    def _logits(self, X: Any) -> Tensor:
+        """Shape: (N,) or (N, 2) -> (N, n_classes), in the order of `classes_`"""
+        check_is_fitted(self, "classifier_")
+        inputs = self._inputs(X)
+        with threads(self.n_threads):
+            logits = self.classifier_.logits(inputs)
+        # Numbers and their names are ordered differently: 9 < 10, but "10" < "9".
+        column = {name: i for i, name in enumerate(self.classifier_.labels)}
+        order = [column[name_of(label)] for label in self.classes_.tolist()]
+        return logits[:, order].double()
+
+
+class WaveClassifier(TextEstimator):
     """A text classifier whose words are waves, as a scikit-learn estimator.
 
     `X` is a list, array or series of texts, `y` their labels: strings, integers or booleans. Every
@@ -184,6 +315,9 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         history_: loss and validation scores of each epoch of `fit`.
     """
 
+    job_class = ClassificationJob
+    classifier_: TextClassifier
+
     def __init__(
         self,
         *,
@@ -210,6 +344,7 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frequency_init: str = _EMBEDDING.frequency_init,
         frequency_range: tuple[float, float] | None = _EMBEDDING.frequency_range,
         freeze_frequency: bool = _EMBEDDING.freeze_frequency,
+        views: tuple[str, ...] = _EMBEDDING.views,
         word_scale: float | None = _EMBEDDING.word_scale,
         position_scale: float = _EMBEDDING.position_scale,
         max_length: int = ModelConfig.max_length,
@@ -252,129 +387,26 @@ class WaveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, value in given.items():
             setattr(self, name, value)
 
-    def fit(self, X: Any, y: Any) -> WaveClassifier:
-        """Train on texts and their labels. Shape: X (N,), y (N,)"""
-        texts, (classes, numbers) = texts_in(X), classes_in(y)
-        check_consistent_length(texts, numbers)
-        if len(classes) < 2:
+    def _inputs(self, X: Any) -> list[str]:
+        return texts_in(X)
+
+    def _parts(self, inputs: list[str], labels: list[str], seed: int) -> Splits:
+        examples = Examples(inputs, labels, "X")
+        if not self._holds_out():
+            return Splits(examples, None, None)
+        rest, held = stratified_split(labels, self.dev_share, seed)
+        if not held:
             raise WordwaveError(
-                f"y must have two classes or more, got one class, {classes.tolist()[0]!r}"
+                f"dev_share must be 0 where no class has two texts, got {self.dev_share} of "
+                f"{len(examples)} texts"
             )
-        names = [name_of(label) for label in classes.tolist()]
-        examples = Examples(texts, [names[i] for i in numbers], "X")
-        config = self._config()
-        parts = self._parts(examples, config.training.seed)
-        history = []
-        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-        with threads(self.n_threads), torch.random.fork_rng(devices=devices):
-            job = ClassificationJob(config).prepare(parts)
-            if self.verbose:
-                print(*job.notes, sep="\n", flush=True)
-            for report in job.training().run():
-                if isinstance(report, Epoch):
-                    history.append({"epoch": report.epoch, "loss": report.loss, **report.scores})
-                    if self.verbose:
-                        print("  ".join(f"{k} {v:.4g}" for k, v in history[-1].items()), flush=True)
-        job.text_model.model.eval()
-        self.classifier_, self.classes_, self.history_ = job.text_model, classes, history
-        return self
-
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """The most probable label of each text. Shape: (N,) -> (N,)"""
-        logits = self._logits(X)
-        return self.classes_[logits.argmax(-1).numpy()]
-
-    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
-        """Probabilities, in the order of `classes_`. Shape: (N,) -> (N, n_classes)"""
-        return self._logits(X).softmax(-1).numpy()
-
-    def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
-        """Logits; with two classes, the second minus the first.
-
-        Shape: (N,) -> (N, n_classes), or (N,) with two classes
-        """
-        logits = self._logits(X)
-        return (logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits).numpy()
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder that `load` and `wordwave predict` read."""
-        check_is_fitted(self, "classifier_")
-        label_type = self.classes_.dtype
-        saved = {
-            "version": __version__,
-            "parameters": {name: plain(getattr(self, name)) for name in OWN_PARAMETERS},
-            "label_type": "str" if label_type.kind == "U" else label_type.name,
-            "classes": self.classes_.tolist(),
-        }
-        self.classifier_.save(Path(folder))
-        text = json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
-        write_text(Path(folder) / ESTIMATOR_FILE, text)
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> WaveClassifier:
-        """Read what `save` wrote, or a run of `wordwave train classify`, whose labels are strings.
-
-        Its parameters are those it was trained with.
-        """
-        classifier = TextClassifier.load(Path(folder))
-        own, classes = read_estimator(Path(folder), classifier.labels)
-        config = classifier.config
-        settings: dict[str, Any] = {
-            OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
-            for part in (config.model, config.text, config.training)
-            for name, value in flatten(part).items()
-        }
-        estimator = cls(**settings, **own)
-        estimator.classifier_, estimator.classes_ = classifier, classes
-        return estimator
+        return Splits(examples.subset(rest), examples.subset(held), None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = False
         return tags
-
-    def _config(self) -> ClassificationConfig:
-        """The settings given by the parameters, validated."""
-        given = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        if not isinstance(given["random_state"], int):
-            given["random_state"] = int(check_random_state(self.random_state).randint(2**31))
-
-        def part(kind: type[C]) -> C:
-            values = {name: given[OTHER_NAMES.get(name, name)] for name in flatten(kind())}
-            return from_dict(kind, nested(kind, values), where=type(self).__name__)
-
-        data = DataConfig(data=IN_MEMORY)
-        return ClassificationConfig(data, part(TextConfig), part(ModelConfig), part(TrainingConfig))
-
-    def _parts(self, examples: Examples, seed: int) -> Splits:
-        share = self.dev_share
-        if not 0 <= share < 1:
-            raise WordwaveError(f"dev_share must be at least 0 and below 1, got {share}")
-        if share == 0:
-            if self.patience:
-                raise WordwaveError(
-                    f"patience needs a dev_share above 0, got patience {self.patience}"
-                )
-            return Splits(examples, None, None)
-        rest, held = stratified_split(examples.labels, share, seed)
-        if not held:
-            raise WordwaveError(
-                f"dev_share must be 0 where no class has two texts, got {share} of "
-                f"{len(examples)} texts"
-            )
-        return Splits(examples.subset(rest), examples.subset(held), None)
-
-    def _logits(self, X: Any) -> Tensor:
-        """Shape: (N,) -> (N, n_classes), in the order of `classes_`"""
-        check_is_fitted(self, "classifier_")
-        texts = texts_in(X)
-        with threads(self.n_threads):
-            logits = self.classifier_.logits(texts)
-        # Numbers and their names are ordered differently: 9 < 10, but "10" < "9".
-        column = {name: i for i, name in enumerate(self.classifier_.labels)}
-        order = [column[name_of(label)] for label in self.classes_.tolist()]
-        return logits[:, order].double()
 
 
 @contextmanager

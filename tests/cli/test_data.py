@@ -73,7 +73,7 @@ def test_data_is_listed_without_importing_torch(tmp_path):
     [
         (
             ("prepare",),
-            "name one or more of mr, subj, cr, mpqa, sst2, trec, multi30k, text8, enwik8, or all",
+            "name one or more of mr, subj, cr, mpqa, sst2, trec, paws-wiki",
         ),
         (("prepare", "mr", "trek"), "did you mean 'trec'"),
         (("verify", "imdb"), "data set must be one of mr"),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -10,10 +11,11 @@ import torch
 
 from wordwave.cli.explain import explain
 from wordwave.config_io import with_settings
-from wordwave.models.classifier import Classifier
-from wordwave.models.config import ModelConfig
+from wordwave.models.classifier import Classifier, PairNetwork
+from wordwave.models.config import ModelConfig, PairModelConfig
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassificationConfig
+from wordwave.tasks.config import ClassificationConfig, MatchingConfig
+from wordwave.tasks.matcher import TextMatcher
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import build_tokenizer
 from wordwave.text.vocabulary import Vocabulary
@@ -23,7 +25,7 @@ TEXT = "not good but [b] bad $"
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Folders of small models: one with waves, one blind to order."""
+    """Folders of small models: one with waves, one blind to order; matchers of pairs."""
     torch.manual_seed(0)
     vocabulary = Vocabulary.build([["not", "good", "but", "bad"]])
     folders = {}
@@ -36,6 +38,12 @@ def runs(tmp_path_factory):
         folders[embedding] = tmp_path_factory.mktemp(embedding)
         settings = ClassificationConfig(model=config)
         TextClassifier(model, encoder, ["p$o$s", "neg"], settings).save(folders[embedding])
+    for name, labels in (("pairs", ("no", "p$[b]")), ("scores", ())):
+        config = with_settings(PairModelConfig(), dim=8, hidden_dim=8, max_length=60)
+        model = PairNetwork(config, len(vocabulary), len(labels) or 1)
+        folders[name] = tmp_path_factory.mktemp(name)
+        settings = MatchingConfig(model=config)
+        TextMatcher(model, encoder, labels, settings, (0.0, 5.0)).save(folders[name])
     return folders
 
 
@@ -111,8 +119,59 @@ def test_long_texts_say_what_was_left_out(runs, tmp_path, capsys):
         (("a text", "--picture", "why.bmp"), "a picture must end in .png, .svg, .pdf, got"),
         (("a text", "--shuffles", "-1"), "shuffles must be at least 0, got -1"),
         (("a text", "--shuffles", "1000000000"), "shuffles must be at most 100000, got"),
+        (("a text", "another"), "pairs of sentences go with a run of train match only"),
     ],
 )
 def test_mistakes_are_told_in_one_line(runs, arguments, said):
     with pytest.raises(ValueError, match=said):
         run(runs["none"], *arguments)
+
+
+def test_a_pair_is_told_and_written(runs, tmp_path, capsys):
+    figures = tmp_path / "why.json"
+    run(runs["pairs"], TEXT, "bad but [b] good", "--json", figures, "--shuffles", "7")
+    said = capsys.readouterr().out
+    assert f"“{TEXT}”\n“bad but [b] good”\n→ " in said and "p$[b] 0." in said
+    assert "Second sentence shuffled 7 times" in said and "[ ?" in said and "not *" in said
+    assert re.search("No swap lowers p|(Closest to a|A)nother class: “.+” .* swapped with", said)
+    (told,) = json.loads(figures.read_text(encoding="utf-8"))
+    assert (told["text_a"], told["text_b"]) == (TEXT, "bad but [b] good")
+    assert len(told["words_b"]) == 6 and told["n_moves"] == 30 and told["n_swaps"] == 15
+
+
+def test_a_score_is_explained_without_classes(runs, capsys):
+    run(runs["scores"], "not good", "good but bad")
+    said = capsys.readouterr().out
+    assert "→ score " in said and "p = the score" in said and "class" not in said
+
+
+def test_pairs_of_a_file_and_of_a_pipe(runs, tmp_path, capsys, monkeypatch):
+    (tmp_path / "pairs.csv").write_text("one,two\nnot bad,good\nbad,not good\n")
+    columns = ("--text-a", "one", "--text-b", "two")
+    run(runs["pairs"], "--file", tmp_path / "pairs.csv", *columns)
+    of_file = capsys.readouterr().out
+    assert "“not bad”\n“good”" in of_file and "“bad”\n“not good”" in of_file
+    pipe(monkeypatch, "not bad\tgood\nbad\tnot good\n")
+    run(runs["pairs"])
+    assert capsys.readouterr().out == of_file
+
+
+def test_long_pairs_say_what_was_left_out(runs, capsys):
+    run(runs["pairs"], "good", "not good but bad " * 17, "--most-moves", "90", "--shuffles", "2")
+    said = capsys.readouterr().out
+    assert "does not see the last 8 words of the second sentence" in said
+    assert "Moves to some positions only" in said and "Swaps of near words only: 90" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("a text",), "a pair has two sentences, got one, 'a text'"),
+        (("a", "b", "--picture", "why.png"), "--picture goes with a run of train classify"),
+        (("--file", "b.csv", "--column", "x"), "--column goes with a run of train classify"),
+        (("a", "b", "--file", "b.csv"), "a text or --file, got both"),
+    ],
+)
+def test_mistakes_with_pairs_are_told_in_one_line(runs, arguments, said):
+    with pytest.raises(ValueError, match=said):
+        run(runs["pairs"], *arguments)

@@ -4,10 +4,11 @@ import pytest
 
 from wordwave.cli.export import export
 from wordwave.config_io import with_settings
-from wordwave.models.classifier import Classifier
-from wordwave.models.config import ModelConfig
+from wordwave.models.classifier import Classifier, PairNetwork
+from wordwave.models.config import ModelConfig, PairModelConfig
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassificationConfig
+from wordwave.tasks.config import ClassificationConfig, MatchingConfig
+from wordwave.tasks.matcher import TextMatcher
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import build_tokenizer
 from wordwave.text.vocabulary import Vocabulary
@@ -34,6 +35,20 @@ def test_a_run_becomes_a_file_that_was_checked(folder, capsys):
     assert "Checked: 21 random sentences, largest difference of probabilities" in said.out
     assert f"Written: {folder / 'model.onnx'}, {folder / 'model.onnx.json'}" in said.out
     assert said.err == "" and (folder / "model.onnx").stat().st_size > 500
+
+
+def test_a_matcher_becomes_a_file_that_was_checked(tmp_path, capsys):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    vocabulary = Vocabulary.build([["not", "good", "but", "bad"]])
+    config = with_settings(PairModelConfig(), dim=4, hidden_dim=4, max_length=10)
+    encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=10)
+    model = PairNetwork(config, len(vocabulary), 2)
+    TextMatcher(model, encoder, ["no", "yes"], MatchingConfig(model=config)).save(tmp_path)
+    export([str(tmp_path), str(tmp_path / "pairs.onnx")], prog="wordwave export")
+    said = capsys.readouterr()
+    assert "Checked: 42 random pairs, largest difference of probabilities" in said.out
+    assert said.err == "" and (tmp_path / "pairs.onnx").stat().st_size > 500
 
 
 @pytest.mark.parametrize(

@@ -185,12 +185,15 @@ def test_a_record_is_read_under_the_key_that_its_config_has_now(tmp_path):
     old = to_dict(config)
     embedding = old["model"].pop("embedding")
     old["model"] |= {"embedding": embedding.pop("kind")} | embedding
-    del old["model"]["share_phase"]
+    del old["model"]["share_phase"], old["model"]["views"]
     old["training"]["clip"] = old["training"].pop("max_grad_norm")
     store = Store(tmp_path / "records.jsonl", ("config",))
     (tmp_path / "records.jsonl").write_text(json.dumps({"config": old, "x": 1}) + "\n")
     content = (tmp_path / "records.jsonl").read_bytes()
     assert store.key_of({"config": to_dict(config)}) in store.done()
+    before_views = to_dict(config)
+    del before_views["model"]["embedding"]["views"]
+    assert store.key_of(upgrade_record({"config": before_views})) in store.done()
     store.append({"config": to_dict(config), "x": 2})
     assert (tmp_path / "records.jsonl").read_bytes() == content
 

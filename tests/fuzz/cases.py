@@ -80,6 +80,7 @@ def _uses(name: str, run: str, rng: Random) -> list[str]:
         ["predict", run, TEXT],
         ["predict", run, "texts.txt"],
         ["predict", run, "table.csv", "--out", "o.csv"],
+        ["encode", run, "texts.txt", "--out", "o.npy"],
         ["evaluate", run],
         ["evaluate", run, "--data", "table.tsv", "--json", "o.json"],
         ["explain", run, TEXT, "--shuffles", "3", "--json", "o.json"],
@@ -249,6 +250,8 @@ FILE_USES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("table.csv", ("predict", "RUN/fasttext", "FILE", "--out", "o.tsv")),
     ("test.jsonl", ("predict", "RUN/cnn", "FILE", "--out", "o.csv.gz")),
     ("test.jsonl", ("predict", "RUN/cnn", "FILE")),
+    ("test.jsonl", ("encode", "RUN/cnn", "FILE", "--out", "o.npy")),
+    ("texts.txt", ("encode", "RUN/fasttext", "STDIN")),
     ("texts.txt", ("explain", "RUN/fasttext", "--file", "FILE", "--shuffles", "2")),
     ("texts.txt", ("explain", "RUN/fasttext", "STDIN", "--shuffles", "2", "--json", "o.json")),
     ("corpus.txt", ("train", "lm", "--data", "FILE", *LM_QUICK)),
@@ -319,6 +322,7 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
         compare,
         data,
         demo,
+        encode,
         evaluate,
         explain,
         export,
@@ -341,6 +345,7 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
     for run in ("fasttext", "cnn"):
         yield "predict", predict.PredictOptions, ("predict", "run", "table.csv"), run
         yield "predict", predict.PredictOptions, ("predict", "run", TEXT), run
+        yield "encode", encode.EncodeOptions, ("encode", "run", "table.csv"), run
         yield "evaluate", evaluate.EvaluateClassifier, ("evaluate", "run"), run
         yield "explain", explain.ExplainOptions, ("explain", "run", TEXT), run
     yield "export", export.ExportOptions, ("export", "run", "nowhere/x.txt"), "fasttext"

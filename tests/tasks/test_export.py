@@ -8,12 +8,13 @@ import torch
 from torch.testing import assert_close
 
 from wordwave.config_io import with_settings
-from wordwave.models.classifier import Classifier
-from wordwave.models.config import ModelConfig
+from wordwave.models.classifier import Classifier, PairNetwork
+from wordwave.models.config import ModelConfig, PairModelConfig
 from wordwave.tasks import export
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassificationConfig
+from wordwave.tasks.config import ClassificationConfig, MatchingConfig
 from wordwave.tasks.export import ProbabilityGraph, export_onnx, sample_batches
+from wordwave.tasks.matcher import TextMatcher
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import build_tokenizer, train_bpe
 from wordwave.text.vocabulary import Vocabulary
@@ -52,6 +53,27 @@ def build(encoder="fasttext", embedding="complex-order", *, tokenizer=None, **op
     model = Classifier(config, len(vocabulary), 3).eval()
     encoder = TextEncoder(tokenizer, vocabulary, max_length=50)
     return TextClassifier(model, encoder, ["a", "b", "ü"], ClassificationConfig(model=config))
+
+
+PAIR_MODELS = [
+    ("fasttext", "complex-order", {"views": ("start", "end", "relative")}),
+    ("cnn", "none", {"symmetric": False}),
+    pytest.param("lstm", "complex-order", {}, marks=pytest.mark.slow),
+    pytest.param("transformer", "rope", {}, marks=pytest.mark.slow),
+]
+
+
+def build_matcher(
+    encoder="fasttext", embedding="complex-order", *, labels=("no", "yes"), **options
+):
+    sizes = {"dim": 4, "hidden_dim": 4, "n_filters": 3, "widths": (3,), "n_heads": 2}
+    sizes |= {"feed_forward_dim": 4, "max_length": 50}
+    options = {"views": ("start",), **sizes, **options}
+    config = with_settings(PairModelConfig(), encoder=encoder, embedding=embedding, **options)
+    vocabulary = Vocabulary.build([WORDS])
+    model = PairNetwork(config, len(vocabulary), len(labels) or 1).eval()
+    encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=50)
+    return TextMatcher(model, encoder, labels, MatchingConfig(model=config), (1.0, 5.0))
 
 
 def session_of(path):
@@ -97,6 +119,40 @@ def test_one_file_holds_all_and_the_other_tells_how_to_use_it(tmp_path):
     assert (given.name, given.shape) == ("probabilities", ["batch", 3])
     content = (folder / "model.onnx").read_bytes()
     assert b".py" not in content and b"site-packages" not in content  # where it was made
+
+
+@pytest.mark.parametrize(("encoder", "embedding", "options"), PAIR_MODELS)
+def test_a_matcher_takes_both_sentences_and_returns_logits(
+    encoder, embedding, options, tmp_path, oracle
+):
+    matcher = build_matcher(encoder, embedding, **options)
+    oracle.randomise(matcher.model)
+    exported = export_onnx(matcher, tmp_path / "model.onnx")
+    assert exported.n_checked > 40 and exported.difference < 1e-5
+    session = session_of(tmp_path / "model.onnx")
+    assert [i.name for i in session.get_inputs()] == ["ids_a", "ids_b"]
+    assert [i.shape for i in session.get_inputs()] == [["batch", "length_a"], ["batch", "length_b"]]
+    for n, length_a, length_b in ((1, 4, 4), (5, 2, 11), (2, 33, 1), (3, 50, 50)):
+        ids_a = torch.randint(1, 22, (n, length_a))
+        ids_b = torch.randint(1, 22, (n, length_b))
+        ids_b[-1, (length_b + 1) // 2 :] = 0
+        (got,) = session.run(["logits"], {"ids_a": ids_a.numpy(), "ids_b": ids_b.numpy()})
+        with torch.no_grad():
+            wanted = matcher.model(ids_a, ids_b)
+        assert_close(torch.from_numpy(got), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_scores_of_a_matcher_follow_from_what_is_told(tmp_path):
+    matcher = build_matcher(labels=())
+    export_onnx(matcher, tmp_path / "model.onnx")
+    told = json.loads((tmp_path / "model.onnx.json").read_text(encoding="utf-8"))
+    assert told["format"] == "wordwave sentence matcher" and told["labels"] == []
+    low, high = told["score_range"]
+    number = {word: i for i, word in enumerate(told["words"])}
+    ids = {"ids_a": [[number["w3"], number["w1"]]], "ids_b": [[number["w2"]]]}
+    (got,) = session_of(tmp_path / "model.onnx").run(None, ids)
+    score = low + (high - low) * torch.from_numpy(got).double().sigmoid().squeeze(-1)
+    assert_close(score, matcher.scores([("w3 w1", "w2")]), rtol=0, atol=1e-4)
 
 
 def test_pieces_of_words_come_with_their_tokeniser(tmp_path):

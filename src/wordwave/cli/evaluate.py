@@ -70,6 +70,30 @@ class EvaluateClassifier(EvaluateOptions):
 
 
 @dataclass(frozen=True)
+class EvaluateMatcher(EvaluateOptions):
+    """Score a matcher: accuracy, F1, AUC and average precision; of scores, Pearson and Spearman."""
+
+    data: Path | None = None
+    """Labelled pairs: .csv, .tsv or .jsonl, also .gz; by default the run's own test set, or its
+    validation set if there is none."""
+    text_a: str | None = None
+    """The column of first sentences; by default as in training."""
+    text_b: str | None = None
+    """The column of second sentences; by default as in training."""
+    label: str | None = None
+    """The column of labels or scores; by default as in training."""
+
+    files = ("data", "text_a", "text_b", "label")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.data is None and (self.text_a or self.text_b or self.label):
+            raise WordwaveError(
+                "--text-a, --text-b and --label name columns of --data FILE, which is missing"
+            )
+
+
+@dataclass(frozen=True)
 class EvaluateTranslator(EvaluateOptions):
     """Translate sentences and compare with references: BLEU and chrF."""
 
@@ -135,6 +159,7 @@ class EvaluateLanguageModel(EvaluateOptions):
 
 OPTIONS: dict[str, type[EvaluateOptions]] = {
     "classify": EvaluateClassifier,
+    "match": EvaluateMatcher,
     "translate": EvaluateTranslator,
     "lm": EvaluateLanguageModel,
 }

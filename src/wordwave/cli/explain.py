@@ -1,4 +1,4 @@
-"""`wordwave explain`: explain the predicted class of a text by its words and their order."""
+"""`wordwave explain`: explain a prediction by words and their order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.table import Table
@@ -17,13 +17,15 @@ from rich.text import Text
 import wordwave
 from wordwave.cli.console import Console, RunFolder, parsed
 from wordwave.cli.stream import standard_input
-from wordwave.data.tables import read_texts
+from wordwave.data.tables import read_rows, read_texts
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.limits import check_limits
+from wordwave.tasks.config import task_of
 
 if TYPE_CHECKING:
     from wordwave.tasks.explain import Explanation
+    from wordwave.tasks.explain_pairs import PairExplanation, PairWord, Reordering
 
 BAR = 8
 
@@ -34,23 +36,36 @@ class ExplainOptions:
 
     Every word is removed once (importance) and moved to every other position (order sensitivity);
     p is the probability of the predicted class. A model that ignores order shows 0 for every move.
+
+    Of a run of train match, explain the prediction for a pair of sentences: words of both are
+    removed, words of the second are moved and swapped.
+
+    wordwave explain RUN "dog bites man" "man bites dog"
     """
 
     run: RunFolder
     text: Annotated[str | None, tyro.conf.Positional] = None
-    """A text; by default standard input, one text per line."""
+    """A text; by default standard input, one text per line, or a pair with a tab between."""
+    second: Annotated[str | None, tyro.conf.Positional] = None
+    """The second sentence of a pair."""
     file: Path | None = None
-    """Several texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz."""
+    """Several texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz;
+    pairs: two columns, or a tab in each line of a .txt."""
     column: str | None = None
     """The column of texts in --file; by default the one used in training."""
+    text_a: str | None = None
+    """The column of first sentences of pairs; by default the one used in training."""
+    text_b: str | None = None
+    """The column of second sentences; by default the one used in training."""
     picture: Path | None = None
     """Plot it: .png, .svg or .pdf; for a file or pipe, numbered why-1.png, why-2.png, …"""
     json: Path | None = None
     """Write all values to this file, a list with one entry per text."""
     shuffles: int = 100
-    """Number of random permutations of the whole text."""
+    """Number of random permutations of the whole text; of pairs, of the second sentence."""
     most_moves: int = 2000
-    """Maximum number of moves; for longer texts (46 words or more) some positions are skipped."""
+    """Maximum number of moves, and of swaps; for longer texts (46 words or more) some positions are
+    skipped."""
     seed: int = 0
     """Random seed of the permutations."""
 
@@ -68,6 +83,18 @@ def explain(args: list[str], prog: str) -> None:
         )
     if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)
         raise WordwaveError(f"'{options.text}' is a file: --file reads the texts in it")
+    console = Console()
+    entries = _explain_pairs if task_of(options.run) == "match" else _explain_texts
+    found = [entry for entry in entries(options, console) if options.json is not None]
+    if options.json is not None:
+        write_text(options.json, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+        console.print(f"Written: {options.json}")
+
+
+def _explain_texts(options: ExplainOptions, console: Console) -> Iterator[dict[str, Any]]:
+    """Print and plot the explanations of texts; yields their values."""
+    if options.second is not None or options.text_a or options.text_b:
+        raise WordwaveError("pairs of sentences go with a run of train match only")
     from wordwave.tasks.explain import explain as explained
 
     if options.picture is not None:
@@ -75,7 +102,6 @@ def explain(args: list[str], prog: str) -> None:
 
         check_format(options.picture)
     classifier = wordwave.TextClassifier.load(options.run)
-    console, entries = Console(), []
     texts = _texts(options, options.column or classifier.config.data.text)
     for i, text in enumerate(texts, start=1):
         explanation = explained(
@@ -92,11 +118,33 @@ def explain(args: list[str], prog: str) -> None:
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
             _draw(explanation, path)
             console.print(f"Written: {path}\n")
-        if options.json is not None:
-            entries.append(explanation.to_dict())
-    if options.json is not None:
-        write_text(options.json, json.dumps(entries, ensure_ascii=False, indent=1) + "\n")
-        console.print(f"Written: {options.json}")
+        yield explanation.to_dict()
+
+
+def _explain_pairs(options: ExplainOptions, console: Console) -> Iterator[dict[str, Any]]:
+    """Print the explanations of pairs; yields their values."""
+    if options.picture is not None:
+        raise WordwaveError("--picture goes with a run of train classify, not with pairs")
+    if options.column is not None:
+        raise WordwaveError("--column goes with a run of train classify; pairs: --text-a, --text-b")
+    if options.text is not None and options.second is None:
+        raise WordwaveError(f"a pair has two sentences, got one, {options.text[:60]!r}")
+    from wordwave.tasks.explain_pairs import explain_pair
+
+    matcher = wordwave.TextMatcher.load(options.run)
+    data = matcher.config.data
+    columns = (options.text_a or data.text_a, options.text_b or data.text_b)
+    for text_a, text_b in _pairs(options, columns):
+        explanation = explain_pair(
+            matcher,
+            text_a,
+            text_b,
+            n_shuffles=options.shuffles,
+            most_moves=options.most_moves,
+            seed=options.seed,
+        )
+        show_pair(explanation, console)
+        yield explanation.to_dict()
 
 
 def _draw(explanation: Explanation, path: Path) -> None:
@@ -115,13 +163,25 @@ def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
     return read_texts(standard_input("texts, one per line"))
 
 
+def _pairs(options: ExplainOptions, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    if options.text is not None and options.second is not None:
+        return iter([(options.text, options.second)])
+    source = options.file or standard_input("pairs, two sentences and a tab between them, per line")
+    return ((row[columns[0]], row[columns[1]]) for row in read_rows(source, text=columns))
+
+
 def show(explanation: Explanation, console: Console) -> None:
     """Print an explanation."""
-    ranked = sorted(explanation.probabilities.items(), key=lambda pair: -pair[1])
-    shown = "  ".join(f"{label} {p:.4f}" for label, p in ranked[:6])
-    console.print(f"“{explanation.text}”\n→ {shown}" + ("  …" if len(ranked) > 6 else ""))
+    console.print(f"“{explanation.text}”\n→ {_ranked(explanation.probabilities)}")
     console.print(words_table(explanation))
     console.print("\n".join(summary(explanation)) + "\n")
+
+
+def _ranked(probabilities: dict[str, float]) -> str:
+    """The most probable classes."""
+    ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
+    shown = "  ".join(f"{label} {p:.4f}" for label, p in ranked[:6])
+    return shown + ("  …" if len(ranked) > 6 else "")
 
 
 def words_table(explanation: Explanation) -> Table:
@@ -176,3 +236,90 @@ def summary(explanation: Explanation) -> list[str]:
             f"p {e.probability:.3f} → {move.probability:.3f}, class {move.label}\n  “{move.text}”"
         )
     return lines
+
+
+def show_pair(explanation: PairExplanation, console: Console) -> None:
+    """Print an explanation of a pair."""
+    e = explanation
+    shown = f"score {e.p:.4f}" if e.label is None else _ranked(e.probabilities)
+    console.print(f"“{e.text_a}”\n“{e.text_b}”\n→ {shown}")
+    console.print(pair_table(e))
+    console.print("\n".join(pair_summary(e)) + "\n")
+
+
+def pair_table(explanation: PairExplanation) -> Table:
+    """A table with one row per word of both sentences."""
+    of = "the score" if explanation.label is None else f"P({explanation.label})"
+    caption = f"p = {of}; * marks words that the other sentence lacks, ? unknown words"
+    table = Table(caption=Text(caption, style="dim italic"))
+    table.add_column("sen-\ntence", justify="right")
+    table.add_column("\nword", overflow="fold")
+    for name in ("import-\nance", "moved\nmean", "\nmax", "\nat"):
+        table.add_column(name, justify="right")
+    table.add_column("\norder", min_width=BAR)
+    for first in explanation.words_a:
+        table.add_row("1", _marked(first), _signed(first.importance), "-", "-", "-", "")
+    table.add_section()
+    scale = max(0.01, *(word.moved_mean for word in explanation.words_b))
+    for word in explanation.words_b:
+        table.add_row(
+            "2",
+            _marked(word),
+            _signed(word.importance),
+            f"{word.moved_mean:.3f}",
+            f"{word.moved_max:.3f}",
+            "-" if word.moved_to is None else str(word.moved_to),
+            "█" * round(BAR * word.moved_mean / scale),
+        )
+    return table
+
+
+def _marked(word: PairWord) -> Text:
+    marks = ("" if word.shared else " *") + ("" if word.known else " ?")
+    return Text(word.word + marks, style="" if word.known else "dim")
+
+
+def pair_summary(explanation: PairExplanation) -> list[str]:
+    """The results for the pair as a whole."""
+    e, lines = explanation, []
+    for n_cut, which in zip(e.n_cut, ("first", "second"), strict=True):
+        if n_cut:
+            lines.append(
+                f"Truncated: the model does not see the last {n_cut:,} words of the {which} "
+                "sentence."
+            )
+    if not e.all_moves:
+        lines.append(f"Moves to some positions only: {e.n_moves:,} (--most-moves for more).")
+    n_words = len(e.words_b)
+    if e.n_swaps < n_words * (n_words - 1) // 2:
+        lines.append(f"Swaps of near words only: {e.n_swaps:,} (--most-moves for more).")
+    is_class = e.label is not None
+    if e.n_shuffles:
+        other = f", another class {e.shuffles_to_other_class:,} times" if is_class else ""
+        lines.append(
+            f"Second sentence shuffled {e.n_shuffles:,} times: p changes by "
+            f"{e.shuffle_change:.3f} on average{other}."
+        )
+    if e.n_moves and is_class:
+        lines.append(f"Single moves: another class at {e.moves_to_other_class:,} of {e.n_moves:,}.")
+    if e.n_moves and e.worst_move is None:
+        lines.append("No move lowers p.")
+    if (move := e.worst_move) is not None:
+        lines.append(
+            f"Most harmful: “{move.words[0]}” from position {move.positions[0]} to "
+            f"{move.positions[1]}: {_after(e, move)}"
+        )
+    if e.n_swaps and e.best_swap is None:
+        lines.append(f"No swap {'lowers' if is_class else 'raises'} p.")
+    if (swap := e.best_swap) is not None:
+        (one, other), (i, j) = swap.words, swap.positions
+        effect = "Most similar" if not is_class else "Closest to another class"
+        if swap.label != e.label:
+            effect = "Another class"
+        lines.append(f"{effect}: “{one}” ({i}) swapped with “{other}” ({j}): {_after(e, swap)}")
+    return lines
+
+
+def _after(explanation: PairExplanation, change: Reordering) -> str:
+    label = "" if change.label is None else f", class {change.label}"
+    return f"p {explanation.p:.3f} → {change.p:.3f}{label}\n  “{change.text}”"

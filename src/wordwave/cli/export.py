@@ -1,4 +1,4 @@
-"""`wordwave export`: export a trained classifier to ONNX."""
+"""`wordwave export`: export a trained classifier or matcher to ONNX."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ import wordwave
 from wordwave.cli.console import RunFolder, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import check_inside
+from wordwave.tasks.config import task_of
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Export a trained classifier to ONNX; its output is verified on batches of many sizes.
+    """Export a trained model to ONNX; its output is verified on batches of many sizes.
 
-    The input is ids, int64 (batch, length), padded with 0; the output is probabilities (batch,
-    classes). FILE.json holds what is needed to encode texts: the words by id, the tokenizer, the
+    The input of a classifier is ids, int64 (batch, length), padded with 0; the output is
+    probabilities (batch, classes). Of a run of train match, the inputs are ids_a and ids_b, the
+    output is logits (batch, classes); of scores (batch, 1), scaled by sigmoid and score_range.
+
+    FILE.json holds what is needed to encode texts: the words by id, the tokenizer, the
     maximum length and the labels; the ONNX file has the same as metadata. A BPE tokenizer is
     written to FILE.tokenizer.json, for the library tokenizers; texts need a space before them.
     """
@@ -39,9 +43,12 @@ def export(args: list[str], prog: str) -> None:
 
     if options.file is None:
         check_inside(options.run, (file.name + end for end in ("", ".json", ".tokenizer.json")))
-    exported = export_onnx(wordwave.TextClassifier.load(options.run), file)
+    is_matcher = task_of(options.run) == "match"
+    trained = (wordwave.TextMatcher if is_matcher else wordwave.TextClassifier).load(options.run)
+    exported = export_onnx(trained, file)
+    what = "probabilities" if trained.labels else "scores, scaled to [0, 1],"
     print(
-        f"Checked: {exported.n_checked} random sentences, largest difference of probabilities "
-        f"{exported.difference:.1e}"
+        f"Checked: {exported.n_checked} random {'pairs' if is_matcher else 'sentences'}, largest "
+        f"difference of {what} {exported.difference:.1e}"
     )
     print(f"Written: {', '.join(map(str, exported.files))} ({file.stat().st_size / 1000:,.0f} kB)")

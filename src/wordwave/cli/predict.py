@@ -1,4 +1,4 @@
-"""`wordwave predict`: the classes of texts, as JSON lines or as a table."""
+"""`wordwave predict`: the classes of texts or of pairs, as JSON lines or as a table."""
 
 from __future__ import annotations
 
@@ -16,34 +16,46 @@ from wordwave.cli.console import RunFolder, parsed
 from wordwave.cli.stream import answered, input_batches, write_lines
 from wordwave.data.tables import csv_cell, read_rows, tsv_cell
 from wordwave.errors import WordwaveError
+from wordwave.tasks.config import task_of
 
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Some tools start a new line at these characters, too."""
 BATCH = 2048
 TableForm = tuple[Callable[[str], str], str]
 """How a cell is written, and what separates two cells."""
+TABLES = (".csv", ".tsv", ".jsonl", ".txt", ".gz")
+"""An argument that ends like this is a file, not a sentence."""
 TABLE_FORMS: dict[str, TableForm] = {".csv": (csv_cell, ","), ".tsv": (tsv_cell, "\t")}
 Row = dict[str, Any]
 """The cells of an input row by column."""
 Prediction = tuple[Row, list[float]]
-"""An input row and the probabilities of all classes."""
+"""An input row and the probabilities of all classes, or a single score."""
 
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """Predict the class of each text: one JSON line per text, in input order.
+    """Predict the class of each text, or of each pair of sentences: one JSON line each, in order.
 
     A text without words is read as one unknown word, so that every text has its line.
 
     {"label": "HUM", "probability": 0.98, "probabilities": {"ABBR": 0.001, …}, "text": "Who …"}
+
+    Of a run of train match: a file with two columns of sentences, standard input with two sentences
+    in a line, separated by a tab, or: wordwave predict RUN "dog bites man" "man bites dog"
     """
 
     run: RunFolder
     file: Annotated[str | None, tyro.conf.Positional] = None
     """Texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz; or a text
     itself; by default standard input, one text per line, classified as they arrive."""
+    second: Annotated[str | None, tyro.conf.Positional] = None
+    """The second sentence, if the first one is given instead of a file."""
     text: str | None = None
     """The column of texts; by default the one used in training."""
+    text_a: str | None = None
+    """The column of first sentences of pairs; by default the one used in training."""
+    text_b: str | None = None
+    """The column of second sentences; by default the one used in training."""
     out: Path | None = None
     """Write to this file, completely or not at all, instead of to the terminal: JSON lines, as
     .json a JSON list, or as .csv or .tsv a table of all columns of FILE and two more, predicted and
@@ -58,29 +70,62 @@ def predict(args: list[str], prog: str) -> None:
     form = None if options.out is None else _table_form(options.out)
     if options.quiet and form is not None:
         raise WordwaveError(f"--quiet is for JSON, got a table to write, '{options.out}'")
-    classifier = wordwave.TextClassifier.load(options.run)
-    column = options.text or classifier.config.data.text
+    model: Any
+    columns: tuple[str, ...]
+    if task_of(options.run) == "match":
+        model = wordwave.TextMatcher.load(options.run)
+        data = model.config.data
+        columns = (options.text_a or data.text_a, options.text_b or data.text_b)
+        if options.text is not None:
+            raise WordwaveError("--text is for texts; of pairs, name columns by --text-a, --text-b")
+        if columns[0] == columns[1]:
+            raise WordwaveError(f"a pair needs two columns, got {columns[0]!r} twice")
+    else:
+        if options.text_a or options.text_b:
+            raise WordwaveError("--text-a and --text-b go with a run of train match only")
+        model = wordwave.TextClassifier.load(options.run)
+        columns = (options.text or model.config.data.text,)
+    rows = _input_rows(options, columns)
+    note = f"texts were truncated to {model.encoder.max_length} words"
 
-    def probabilities(rows: list[Row]) -> tuple[list[list[float]], int]:
-        logits, n_truncated = classifier.logits_and_truncated([row[column] for row in rows])
-        return logits.softmax(-1).tolist(), n_truncated
+    def outputs(rows: list[Row]) -> tuple[list[list[float]], int]:
+        texts = [tuple(row[c] for c in columns) if columns[1:] else row[columns[0]] for row in rows]
+        logits, n_truncated = model.logits_and_truncated(texts)
+        found = logits.softmax(-1) if model.labels else model.scores_of(logits)
+        return found.tolist(), n_truncated
 
-    rows = input_batches(
-        options.file,
-        partial(read_rows, text=column),
-        size=BATCH,
-        what="texts, one per line",
-        literal=lambda text: {column: text},
-    )
-    note = f"texts were truncated to {classifier.encoder.max_length} words"
-    predictions = answered(rows, probabilities, note)
+    predictions = answered(rows, outputs, note, texts_per_item=len(columns))
     if form is None:
-        lines = _json_lines(predictions, classifier.labels, column, quiet=options.quiet)
+        lines = _json_lines(predictions, model.labels, columns, quiet=options.quiet)
         if options.out is not None and ".json" in options.out.suffixes[-2:]:
             lines = _json_list(lines)
     else:
-        lines = _table_lines(predictions, classifier.labels, form)
+        lines = _table_lines(predictions, model.labels, form)
     write_lines(lines, options.out)
+
+
+def _input_rows(options: PredictOptions, columns: tuple[str, ...]) -> Iterator[list[Row]]:
+    """The input in batches; of pairs, each row has two texts."""
+    if columns[1:] and options.second is not None:
+        if Path(options.file or "").suffix.lower() in TABLES:
+            raise WordwaveError(f"a pair has two sentences, got a file, {options.file!r}")
+        return iter([[dict(zip(columns, (options.file or "", options.second), strict=True))]])
+    if options.second is not None:
+        raise WordwaveError("a second sentence goes with a run of train match only")
+
+    def literal(text: str) -> Row:
+        if columns[1:]:
+            raise WordwaveError(f"a pair has two sentences, got one, {text[:60]!r}")
+        return {columns[0]: text}
+
+    what = "pairs, two sentences and a tab between them" if columns[1:] else "texts"
+    return input_batches(
+        options.file,
+        partial(read_rows, text=columns),
+        size=BATCH,
+        what=f"{what}, one per line",
+        literal=literal,
+    )
 
 
 def _table_form(out: Path) -> TableForm | None:
@@ -92,21 +137,31 @@ def _table_form(out: Path) -> TableForm | None:
 
 
 def _json_lines(
-    batches: Iterable[list[Prediction]], labels: list[str], column: str, *, quiet: bool
+    batches: Iterable[list[Prediction]],
+    labels: list[str],
+    columns: tuple[str, ...],
+    *,
+    quiet: bool,
 ) -> Iterator[str]:
     """JSON put together by hand: `json.dumps` of the whole takes twice as long."""
     names = [json.dumps(label, ensure_ascii=False) for label in labels]
+    keys = ("text",) if len(columns) == 1 else ("text_a", "text_b")
     for predictions in batches:
         lines = []
         for row, probabilities in predictions:
             best = max(probabilities)
-            line = f'{{"label": {names[probabilities.index(best)]}, "probability": {best:.6f}'
-            if not quiet:
+            line = f'{{"score": {best:.7g}'
+            if names:
+                line = f'{{"label": {names[probabilities.index(best)]}, "probability": {best:.6f}'
+            if names and not quiet:
                 each = zip(names, probabilities, strict=True)
                 listed = ", ".join(f"{name}: {p:.6f}" for name, p in each)
-                # On what every tool takes for one line.
-                text = json.dumps(row[column], ensure_ascii=False).translate(LINE_ENDS)
-                line += f', "probabilities": {{{listed}}}, "text": {text}'
+                line += f', "probabilities": {{{listed}}}'
+            if not quiet:
+                for key, column in zip(keys, columns, strict=True):
+                    # On what every tool takes for one line.
+                    text = json.dumps(row[column], ensure_ascii=False).translate(LINE_ENDS)
+                    line += f', "{key}": {text}'
             lines.append(line + "}\n")
         yield "".join(lines)
 
@@ -123,14 +178,14 @@ def _json_list(lines: Iterable[str]) -> Iterator[str]:
 def _table_lines(
     batches: Iterable[list[Prediction]], labels: list[str], form: TableForm
 ) -> Iterator[str]:
-    """A table with the columns of the first row and two more."""
+    """A table with the columns of the first row, and the predictions."""
     written, separator = form
     columns: list[str] = []
     for predictions in batches:
         table: list[list[str]] = []
         if not columns:
             columns = list(predictions[0][0])
-            added = ("predicted", "probability")
+            added = ("predicted", "probability") if labels else ("score",)
             table.append([*columns, *(f"wordwave_{a}" if a in columns else a for a in added)])
         for row, probabilities in predictions:
             for name in row:
@@ -141,7 +196,8 @@ def _table_lines(
                     )
             cells = [_as_text(row.get(name)) for name in columns]
             best = max(probabilities)
-            table.append([*cells, labels[probabilities.index(best)], f"{best:.6f}"])
+            told = [labels[probabilities.index(best)], f"{best:.6f}"] if labels else [f"{best:.7g}"]
+            table.append([*cells, *told])
         yield "".join(separator.join(map(written, cells)) + "\n" for cells in table)
 
 

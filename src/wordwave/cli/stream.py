@@ -101,18 +101,22 @@ def standard_input(what: str) -> IO[bytes]:
 
 
 def answered(
-    batches: Iterable[list[T]], answer: Callable[[list[T]], tuple[list[A], int]], note: str
+    batches: Iterable[list[T]],
+    answer: Callable[[list[T]], tuple[list[A], int]],
+    note: str,
+    *,
+    texts_per_item: int = 1,
 ) -> Iterator[list[tuple[T, A]]]:
     """Items with their answers; at the end, a line on standard error if any were truncated.
 
     Args:
-        answer: returns the answers to a batch, and how many of its items were truncated.
+        answer: returns the answers to a batch, and how many of its texts were truncated.
         note: the end of this line, such as "texts were truncated to 512 words".
     """
     n = n_truncated = 0
     for items in batches:
         answers, truncated = answer(items)
-        n, n_truncated = n + len(items), n_truncated + truncated
+        n, n_truncated = n + texts_per_item * len(items), n_truncated + truncated
         yield list(zip(items, answers, strict=True))
     if n_truncated:
         print(f"{n_truncated:,} of {n:,} {note}", file=sys.stderr)

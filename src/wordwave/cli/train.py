@@ -17,7 +17,12 @@ from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
 from wordwave.limits import THREADS, check_limits
 from wordwave.recipes import TASKS, C, read_recipe
-from wordwave.tasks.config import ClassificationConfig, LanguageModelConfig, TranslationConfig
+from wordwave.tasks.config import (
+    ClassificationConfig,
+    LanguageModelConfig,
+    MatchingConfig,
+    TranslationConfig,
+)
 
 if TYPE_CHECKING:
     from wordwave.tasks.run import Job
@@ -50,6 +55,18 @@ class ClassifyOptions(RunOptions, ClassificationConfig):
     machines: accelerate launch -m wordwave train classify …
 
     Recipes for --config: fasttext, cnn, lstm, transformer.
+    """
+
+
+@dataclass(frozen=True)
+class MatchOptions(RunOptions, MatchingConfig):
+    """Train a matcher of sentence pairs: paraphrase or not, any classes, or a similarity.
+
+    Each sentence becomes a vector, by default three sums of waves, at the price of a bag of words;
+    two vectors are compared by a small network. Validation pairs share no sentence with training
+    pairs. Stop it with Ctrl-C or kill it; run the same command again to resume.
+
+    wordwave train match --data pairs.tsv --text-a question --text-b other --label duplicate
     """
 
 
@@ -122,6 +139,7 @@ def _train(kind: type[RunOptions], config_class: type[Any], args: list[str], pro
 
 
 classify = partial(_train, ClassifyOptions, ClassificationConfig)
+match = partial(_train, MatchOptions, MatchingConfig)
 translate = partial(_train, TranslateOptions, TranslationConfig)
 lm = partial(_train, LmOptions, LanguageModelConfig)
 

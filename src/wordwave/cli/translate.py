@@ -62,10 +62,11 @@ def translate(args: list[str], prog: str) -> None:
     options = parsed(TranslateOptions, args, prog)
     import torch
 
-    from wordwave.plotting import check_format
     from wordwave.tasks.translator import BeamConfig
 
     if options.picture is not None:
+        from wordwave.plotting import check_format
+
         check_format(options.picture)
     torch.set_num_threads(options.threads)
     search = BeamConfig(options.beam, options.n_best, options.length_penalty)

@@ -46,6 +46,10 @@ def prepare(
         path = home / file.path
         if state(file, home=home) == "ok":
             continue
+        if not file.sources:
+            raise WordwaveError(
+                f"{dataset.name} cannot be downloaded by wordwave: put its file at '{path}'"
+            )
         if file.form == "copy":
             (source,) = file.sources
             fetch(replace(source, sha256=file.sha256), path.parent, progress=progress)

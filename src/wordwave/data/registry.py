@@ -15,7 +15,7 @@ from typing import Literal
 from wordwave.config_io import from_dict
 from wordwave.errors import WordwaveError, unknown
 
-Task = Literal["classification", "translation", "language-modelling"]
+Task = Literal["classification", "matching", "translation", "language-modelling"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class DataSet:
     licence: str
     citation: str
     classes: tuple[str, ...] = ()
-    """Classification: label i in the files is `classes[i]`."""
+    """Classification and matching: label i in the files is `classes[i]`; none: a score."""
     languages: tuple[str, ...] = ()
     """Translation: the two languages."""
     unit: Literal["char", "byte"] = "char"
@@ -87,6 +87,8 @@ class DataSet:
     def description(self) -> str:
         if self.task == "classification":
             return f"classes {', '.join(self.classes)}"
+        if self.task == "matching":
+            return "sentence pairs: " + (", ".join(self.classes) or "similarity")
         if self.task == "translation":
             return f"translation {'-'.join(self.languages)}"
         return "language modelling"

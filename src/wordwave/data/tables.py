@@ -62,10 +62,14 @@ def read_examples(path: str | Path, *, text: str = "text", label: str = "label")
     A row of a tsv file is one line. A cell quoted as spreadsheets do it, with inner quotes doubled,
     is unquoted; any other quotes are part of the text.
     """
-    path = _existing_file(path)
-    form = _form_of(path, exclude="txt")
-    rows = list(_rows(path, form, {text: _text, label: _label}, what="example"))
+    rows = read_table(path, {text: text_cell, label: label_cell}, what="example")
     return Examples([row[text] for row in rows], [row[label] for row in rows], str(path))
+
+
+def read_table(path: str | Path, cells: Mapping[str, Cell], *, what: str) -> list[dict[str, Any]]:
+    """The rows of a csv, tsv or jsonl file, whose columns `cells` are there and checked."""
+    path = _existing_file(path)
+    return list(_rows(path, _form_of(path, exclude="txt"), cells, what=what))
 
 
 def read_prepared(path: str | Path, classes: Sequence[str] | None = None) -> Examples:
@@ -74,31 +78,30 @@ def read_prepared(path: str | Path, classes: Sequence[str] | None = None) -> Exa
     With `classes`, label i is read as `classes[i]`.
     """
 
-    def class_name(_: str, label: str) -> str:
-        if classes is None:
-            return label
-        if not (label.isdecimal() and int(label) < len(classes)):
-            raise WordwaveError(f"label must be 0 … {len(classes) - 1}, got {clipped(label)}")
-        return classes[int(label)]
-
+    cells = {} if classes is None else {"label": class_cell(classes)}
     path = _existing_file(path)
-    rows = list(_rows(path, "prepared", {"label": class_name}, what="example"))
+    rows = list(_rows(path, "prepared", cells, what="example"))
     return Examples([row["text"] for row in rows], [row["label"] for row in rows], str(path))
 
 
 def read_rows(
-    source: str | Path | IO[bytes] | IO[str], *, text: str = "text", form: Form | None = None
+    source: str | Path | IO[bytes] | IO[str],
+    *,
+    text: str | Sequence[str] = "text",
+    form: Form | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Rows one by one, each a dictionary by column, from a file or a stream of any size.
 
-    A `.txt` file and a stream hold one text per line; csv, tsv and jsonl have a text column, in
-    which null is an empty text. `form` overrides the file's suffix.
+    A `.txt` file and a stream hold one text per line, or several that are separated by tabs; csv,
+    tsv and jsonl have text columns, in which null is an empty text. `form` overrides the file's
+    suffix.
     """
     file: Any = getattr(source, "buffer", source)  # sys.stdin as bytes
     if isinstance(source, (str, Path)):
         file = _existing_file(source)
         form = form or _form_of(file)
-    return _rows(file, form or "txt", {text: _optional_text}, what="text")
+    columns = [text] if isinstance(text, str) else text
+    return _rows(file, form or "txt", dict.fromkeys(columns, _optional_text), what="text")
 
 
 def read_texts(
@@ -202,7 +205,12 @@ def _line_rows(file: IO[bytes], form: str, columns: Sequence[str]) -> Iterator[R
     """The rows of a form in which each line stands for itself."""
     for line, content in _numbered_lines(file):
         if form == "txt":
-            yield line, {columns[0]: content.removesuffix("\n").removesuffix("\r")}
+            whole = content.removesuffix("\n").removesuffix("\r")
+            texts = whole.split("\t") if len(columns) > 1 else [whole]
+            if len(texts) != len(columns):
+                rule = f"must hold {len(columns)} texts separated by tabs, got {len(texts)}"
+                raise WordwaveError(f"line {line} {rule}")
+            yield line, dict(zip(columns, texts, strict=True))
         elif form == "prepared":
             label, tab, text = content.removesuffix("\n").partition("\t")
             if not tab:
@@ -281,7 +289,7 @@ def _no_column(column: str, columns: list[str]) -> str:
     return f"there is no column {column!r}, only {shown}{more}{hint}"
 
 
-def _text(column: str, value: Any) -> str:
+def text_cell(column: str, value: Any) -> str:
     if value is None or value == "" or value != value:
         raise WordwaveError(f"{column!r} must hold a text, got {_nothing(value)}")
     if not isinstance(value, str):
@@ -290,16 +298,38 @@ def _text(column: str, value: Any) -> str:
 
 
 def _optional_text(column: str, value: Any) -> str:
-    return "" if value is None or value == "" else _text(column, value)
+    return "" if value is None or value == "" else text_cell(column, value)
 
 
-def _label(column: str, value: Any) -> str:
+def label_cell(column: str, value: Any) -> str:
     """A label as a string; numbers and booleans as in JSON."""
     if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return json.dumps(value)
     if not isinstance(value, str) or value.strip().lower() in ("", "nan"):
         raise WordwaveError(f"{column!r} must hold a label, got {_nothing(value)}")
     return value
+
+
+def class_cell(classes: Sequence[str]) -> Cell:
+    """A class by its number, as the prepared files have it, to its name."""
+
+    def class_name(column: str, value: str) -> str:
+        if not (value.isdecimal() and int(value) < len(classes)):
+            raise WordwaveError(f"{column} must be 0 … {len(classes) - 1}, got {clipped(value)}")
+        return classes[int(value)]
+
+    return class_name
+
+
+def number_cell(column: str, value: Any) -> str:
+    """A finite number."""
+    try:
+        is_number = not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        is_number = False
+    if not is_number:
+        raise WordwaveError(f"{column!r} must hold a number, got {_nothing(value)}")
+    return str(value)
 
 
 def _nothing(value: object) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from wordwave.errors import WordwaveError
 from wordwave.limits import SCALE, check_limits
 
 EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order", "rope", "alibi"]
 Sharing = Literal["word", "dim"] | None
 """`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
 `"dim"`: one per word, shared by all dimensions."""
+View = Literal["start", "end", "relative"]
+"""How positions are counted: 1, 2, … from the first word; 1, 2, … from the last; or as a fraction
+of the length."""
 FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
 
 IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
@@ -49,6 +53,10 @@ class EmbeddingConfig:
     has a default range."""
     freeze_frequency: bool = False
     """complex-order: do not train the frequencies."""
+    views: tuple[View, ...] = ("start",)
+    """complex-order: how positions are counted: from the start, from the end, or relative to the
+    length. Several give waves side by side, of the same amplitudes and with frequencies of their
+    own."""
     word_scale: float | None = None
     """Standard deviation of the initial word vectors or amplitudes, where there are no pretrained
     vectors; None for 1/√dim."""
@@ -57,6 +65,8 @@ class EmbeddingConfig:
 
     def __post_init__(self) -> None:
         check_limits(self, {"word_scale": SCALE, "position_scale": SCALE})
+        if not self.views or len(set(self.views)) < len(self.views):
+            raise WordwaveError(f"views must be one or more, each once, got {self.views}")
 
     @property
     def field(self) -> Literal["real", "complex"]:

@@ -6,6 +6,7 @@ All are called alike: `embedding(ids, positions=None)`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -15,6 +16,7 @@ from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
 from wordwave.complex import Device
 from wordwave.embedding.config import EmbeddingConfig
+from wordwave.embedding.views import WaveViews
 from wordwave.embedding.wave import (
     Table,
     WaveEmbedding,
@@ -189,7 +191,7 @@ EMBEDDINGS: dict[str, Callable[..., Embedding]] = {
     "complex-order": WaveEmbedding,
 }
 """The kinds the paper compares, under its own names."""
-NOT_OF_WAVES = ("kind", "word_scale", "position_scale")
+NOT_OF_WAVES = ("kind", "word_scale", "position_scale", "views")
 """Settings that are no options of `WaveEmbedding`."""
 
 
@@ -230,7 +232,10 @@ def build(
         options["position_scale"] = config.position_scale * size
     if kind == "pe":
         options["max_length"] = max_length
-    embedding = build_embedding(kind, vocab_size, dim, vectors=vectors, **options)
+    make: Callable[..., Embedding] = partial(build_embedding, kind)
+    if kind == "complex-order" and config.views != ("start",):
+        make = partial(WaveViews, views=config.views)
+    embedding = make(vocab_size, dim, vectors=vectors, **options)
     if vectors is None:
         with torch.no_grad():
             embedding.vectors.mul_(word_scale)

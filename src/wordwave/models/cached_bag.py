@@ -64,7 +64,10 @@ class CachedBag:
         plain = weight.device.type == "cpu" and weight.dtype == torch.float32
         if len(weight) > MAX_UNITS or model.embedding.vocab_size > MAX_WORDS:
             return False
-        return plain and model.config.encoder == "fasttext" and not model.by_magnitude
+        # The word's position alone must decide what it adds.
+        counts_from_start = model.config.embedding.views == ("start",)
+        is_sum = model.config.encoder == "fasttext" and not model.by_magnitude
+        return plain and is_sum and counts_from_start
 
     def accepts(self, sentences: Sentences) -> bool:
         """Whether these sentences are short and few enough."""

@@ -1,10 +1,12 @@
-"""A text classifier, composed: embedding → encoder → read-out → head."""
+"""Classifiers of texts and of pairs, composed: embedding → encoder → read-out → head."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -21,7 +23,7 @@ from wordwave.layers import (
     side_by_side,
     word_mask,
 )
-from wordwave.models.config import ModelConfig
+from wordwave.models.config import ModelConfig, PairModelConfig
 from wordwave.models.utils import transformer_layer
 from wordwave.text.vocabulary import PADDING_ID
 
@@ -127,14 +129,12 @@ _ENCODERS: dict[str, Any] = {
 }
 
 
-class Classifier(nn.Module):
-    """Logits for sentences of word ids, padded with 0; options are passed on to the embedding."""
+class SentenceModel(nn.Module):
+    """A real vector for each sentence of word ids: embedding → encoder → read-out."""
 
-    def __init__(
-        self, config: ModelConfig, vocab_size: int, n_classes: int, **options: Any
-    ) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, **options: Any) -> None:
         super().__init__()
-        self.config, self.n_classes = config, n_classes
+        self.config = config
         self.embedding = build(
             config.embedding,
             vocab_size,
@@ -145,22 +145,76 @@ class Classifier(nn.Module):
         )
         field = self.embedding.field
         self.dropout = Dropout(config.dropout, field=field)
-        self.encoder = _ENCODERS[config.encoder](config, field)
+        width = self.embedding.out_dim // n_parts(field)
+        self.encoder = _ENCODERS[config.encoder](replace(config, dim=width), field)
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
-        width = self.encoder.out_dim // 2 if self.by_magnitude else self.encoder.out_dim
-        hidden: list[nn.Module] = [nn.Dropout(config.dropout)]
-        if config.hidden_dim:
-            hidden += [nn.Linear(width, config.hidden_dim), nn.ReLU(), nn.Dropout(config.dropout)]
-        self.head = nn.Sequential(*hidden, nn.Linear(config.hidden_dim or width, n_classes))
+        self.sentence_dim = self.encoder.out_dim // 2 if self.by_magnitude else self.encoder.out_dim
 
-    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, n_classes)"""
+    def sentence_vectors(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, sentence_dim)"""
         x = self.dropout(self.embedding(ids, positions))
         x = self._encode(x, ids != PADDING_ID, positions)
-        return self.head(cx.magnitude(x) if self.by_magnitude else x)
+        return cx.magnitude(x) if self.by_magnitude else x
 
     def _encode(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
         return self.encoder(x, mask, positions)
+
+    def _head(self, in_dim: int, out_dim: int) -> nn.Sequential:
+        """Real layers from vectors of sentences to logits, with one hidden layer or none."""
+        config = self.config
+        hidden: list[nn.Module] = [nn.Dropout(config.dropout)]
+        if config.hidden_dim:
+            hidden += [nn.Linear(in_dim, config.hidden_dim), nn.ReLU(), nn.Dropout(config.dropout)]
+        return nn.Sequential(*hidden, nn.Linear(config.hidden_dim or in_dim, out_dim))
+
+
+class Classifier(SentenceModel):
+    """Logits for sentences of word ids, padded with 0; options are passed on to the embedding."""
+
+    def __init__(
+        self, config: ModelConfig, vocab_size: int, n_classes: int, **options: Any
+    ) -> None:
+        super().__init__(config, vocab_size, **options)
+        self.n_classes = n_classes
+        self.head = self._head(self.sentence_dim, n_classes)
+
+    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, n_classes)"""
+        return self.head(self.sentence_vectors(ids, positions))
+
+
+class PairNetwork(SentenceModel):
+    """Logits for pairs of sentences: both by the same encoder, normalized, compared, classified.
+
+    Of the vectors u and v, layer-normalized in blocks of the embedding's width, the head sees
+    |u − v|, u∘v and u + v, which do not depend on the order of the pair, or |u − v|, u∘v, u and v.
+    """
+
+    def __init__(
+        self, config: PairModelConfig, vocab_size: int, n_classes: int, **options: Any
+    ) -> None:
+        super().__init__(config, vocab_size, **options)
+        self.n_classes, self.symmetric = n_classes, config.symmetric
+        self.block = config.dim if config.encoder == "fasttext" else self.sentence_dim
+        self.head = self._head((3 if self.symmetric else 4) * self.sentence_dim, n_classes)
+
+    def forward(
+        self, first: Tensor, second: Tensor, positions: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """Shape: first (B, L), second (B, M), positions of both or None -> (B, n_classes)"""
+        of_first, of_second = positions or (None, None)
+        u, v = self.normalized(first, of_first), self.normalized(second, of_second)
+        return self.compare(u, v)
+
+    def normalized(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Sentence vectors, layer-normalized in blocks. Shape: (B, L) -> (B, sentence_dim)"""
+        vectors = self.sentence_vectors(ids, positions).unflatten(-1, (-1, self.block))
+        return F.layer_norm(vectors, (self.block,)).flatten(-2)
+
+    def compare(self, u: Tensor, v: Tensor) -> Tensor:
+        """Logits of pairs of normalized vectors. Shape: two (B, sentence_dim) -> (B, n_classes)"""
+        both = [u + v] if self.symmetric else [u, v]
+        return self.head(torch.cat([(u - v).abs(), u * v, *both], dim=-1))
 
 
 class Tagger(Classifier):

@@ -83,6 +83,27 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
+class PairModelConfig(ModelConfig):
+    """A matcher of sentence pairs: embedding → encoder → read-out, then both compared → head."""
+
+    embedding: EmbeddingConfig = dataclasses.field(
+        default_factory=lambda: EmbeddingConfig(
+            share_frequency="word",
+            frequency_init="log-uniform",
+            frequency_range=(0.003, 1.0),
+            views=("start", "end", "relative"),
+        )
+    )
+    dim: int = 256
+    hidden_dim: int = 256
+    """Units of the hidden layer that compares two sentences; 0 for none."""
+    dropout: float = 0.1
+    pooling: Literal["sum", "mean"] = "sum"
+    symmetric: bool = True
+    """Whether (a, b) and (b, a) get the same answer; not so for entailment."""
+
+
+@dataclass(frozen=True)
 class TransformerXLConfig:
     """Transformer-XL: embedding → layers with segment-level recurrence → read-out → next token."""
 
@@ -135,6 +156,7 @@ class TransformerXLConfig:
     def __post_init__(self) -> None:
         _check_ranges(self)
         _check_heads(self.dim, self.n_heads)
+        _check_views(self.embedding, "language models")
         kind, is_real = self.embedding.kind, self.embedding.field == "real"
         if kind == "pe" or self.embedding.in_attention:
             raise WordwaveError(
@@ -207,6 +229,7 @@ class TranslationModelConfig:
         check_limits(self, {"max_length": (1, 100_000)})
         _check_heads(self.dim, self.n_heads)
         _check_amplitudes(self.embedding, "translation")
+        _check_views(self.embedding, "translation")
         if self.architecture == "aed" and self.embedding.in_attention:
             raise WordwaveError(
                 f"embedding {self.embedding.kind!r} acts inside self-attention and needs the "
@@ -228,6 +251,12 @@ def _check_ranges(config: object) -> None:
 def _check_heads(dim: int, n_heads: int) -> None:
     if dim % n_heads:
         raise WordwaveError(f"dim must be a multiple of n_heads, got dim={dim}, n_heads={n_heads}")
+
+
+def _check_views(embedding: EmbeddingConfig, what: str) -> None:
+    """A decoder does not know the length of a text whose end it has yet to generate."""
+    if embedding.views != ("start",):
+        raise WordwaveError(f"views must be start for {what}, got {' '.join(embedding.views)}")
 
 
 def _check_amplitudes(embedding: EmbeddingConfig, what: str) -> None:

@@ -7,12 +7,18 @@ from typing import TypeVar
 
 from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
-from wordwave.tasks.config import ClassificationConfig, LanguageModelConfig, TranslationConfig
+from wordwave.tasks.config import (
+    ClassificationConfig,
+    LanguageModelConfig,
+    MatchingConfig,
+    TranslationConfig,
+)
 
-C = TypeVar("C", ClassificationConfig, TranslationConfig, LanguageModelConfig)
+C = TypeVar("C", ClassificationConfig, MatchingConfig, TranslationConfig, LanguageModelConfig)
 FOLDER = Path(__file__).parent
 TASKS = {
     ClassificationConfig: "classify",
+    MatchingConfig: "match",
     TranslationConfig: "translate",
     LanguageModelConfig: "lm",
 }

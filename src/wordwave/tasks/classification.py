@@ -16,12 +16,18 @@ from torch import Tensor, nn
 from wordwave.data.registry import data_home, names
 from wordwave.data.splits import Splits, cut_dev, load_from_hub, load_splits
 from wordwave.data.tables import Examples, read_examples
-from wordwave.embedding.pretrained import read_vectors
+from wordwave.embedding.pretrained import Vectors, read_vectors
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
 from wordwave.models.classifier import Classifier
 from wordwave.tasks.classifier import TextClassifier, batched_logits, classes_of
-from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, DataConfig
+from wordwave.tasks.config import (
+    IN_MEMORY,
+    ClassificationConfig,
+    DataConfig,
+    MatchingConfig,
+    TextConfig,
+)
 from wordwave.tasks.run import Evaluation, Job
 from wordwave.text.batching import Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
@@ -214,32 +220,10 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
             raise WordwaveError(
                 f"{data.train.name} must have two classes or more, got only {clipped(labels[0])}"
             )
-        if config.training.amplitude_penalty and settings.freeze_vectors:
-            raise WordwaveError(
-                "amplitude_penalty changes the vectors that freeze_vectors keeps: choose one"
-            )
-        tokenizer: TextTokenizer = (
-            train_bpe(data.train.texts, settings.bpe_size)
-            if settings.tokenizer == "bpe"
-            else build_tokenizer(settings.tokenizer)
-        )
-        tokens = [tokenizer(text) for text in data.train.texts]
-        extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
-        vectors = None
-        if settings.vectors is not None:
-            seen = {word for sentence in tokens for word in sentence}
-            vectors = read_vectors(
-                find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
-            )
-            # Words of the training texts are chosen by their counts.
-            extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
+        check_penalty(config)
+        tokenizer, vocabulary, vectors = vocabulary_of(data.train.texts, settings)
+        if vectors is not None:
             config = replace(config, model=replace(config.model, dim=vectors.dim))
-        vocabulary = Vocabulary.build(
-            tokens,
-            min_count=settings.min_count,
-            max_size=settings.max_vocabulary,
-            extra_words=extra_words,
-        )
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
         check_training_fits(
             lambda: Classifier(config.model, len(vocabulary), len(labels)),
@@ -347,6 +331,42 @@ def _line(scores: dict[str, Any]) -> str:
         f"accuracy {scores['accuracy']:.4f}, 95% interval {low:.4f} to {high:.4f}, "
         f"macro-F1 {scores['macro_f1']:.4f}"
     )
+
+
+def check_penalty(config: ClassificationConfig | MatchingConfig) -> None:
+    """Raise for settings that would change vectors and keep them."""
+    if config.training.amplitude_penalty and config.text.freeze_vectors:
+        raise WordwaveError(
+            "amplitude_penalty changes the vectors that freeze_vectors keeps: choose one"
+        )
+
+
+def vocabulary_of(
+    texts: list[str], settings: TextConfig
+) -> tuple[TextTokenizer, Vocabulary, Vectors | None]:
+    """The tokenizer and vocabulary of training texts, and pretrained vectors if there are any."""
+    tokenizer: TextTokenizer = (
+        train_bpe(texts, settings.bpe_size)
+        if settings.tokenizer == "bpe"
+        else build_tokenizer(settings.tokenizer)
+    )
+    tokens = [tokenizer(text) for text in texts]
+    extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
+    vectors = None
+    if settings.vectors is not None:
+        seen = {word for sentence in tokens for word in sentence}
+        vectors = read_vectors(
+            find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
+        )
+        # Words of the training texts are chosen by their counts.
+        extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
+    vocabulary = Vocabulary.build(
+        tokens,
+        min_count=settings.min_count,
+        max_size=settings.max_vocabulary,
+        extra_words=extra_words,
+    )
+    return tokenizer, vocabulary, vectors
 
 
 def load_examples(data: DataConfig) -> Splits:

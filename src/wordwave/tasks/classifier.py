@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from reprlib import repr as clipped
@@ -17,7 +17,7 @@ from wordwave.config_io import conform, read_json, to_dict
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
 from wordwave.models.cached_bag import CachedBag
-from wordwave.models.classifier import Classifier
+from wordwave.models.classifier import Classifier, SentenceModel
 from wordwave.models.utils import count_parameters, eval_mode
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.tasks.run import TextModel
@@ -105,6 +105,14 @@ class TextClassifier(
                 return self._bag.logits(sentences)
         return logits_of(self.model, sentences)
 
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """The vectors that the head classifies, one a text. Shape: N texts -> (N, width)"""
+        return self.encode_and_truncated(texts)[0]
+
+    def encode_and_truncated(self, texts: Sequence[str]) -> tuple[Tensor, int]:
+        """Vectors, and the number of texts that were truncated. Shape: N texts -> (N, width)"""
+        return encode_texts(self.model, self.model.sentence_vectors, self.encoder, texts)
+
     def clear_cache(self) -> None:
         """Free the cached words of earlier texts, which make predictions fast."""
         self._bag = None
@@ -187,11 +195,40 @@ def classes_of(model: nn.Module, sentences: Sentences) -> Tensor:
     return predicted
 
 
-def finite(logits: Tensor) -> Tensor:
-    """The same logits; raises if they are not finite, and have no probabilities."""
-    if not logits.isfinite().all():
-        raise WordwaveError("the model's logits are not finite: its weights are too large")
-    return logits
+def vectors_of(
+    model: SentenceModel, compute: Callable[[Tensor], Tensor], sentences: Sentences
+) -> Tensor:
+    """What `compute`, a method of the model, returns for each sentence, in their order.
+
+    Shape: compute (B, L) -> (B, W); returns (N, W)
+    """
+    vectors = torch.zeros(len(sentences), model.sentence_dim)
+    with eval_mode(model) as device:
+        for rows in by_length(sentences.lengths, BATCH_WORDS):
+            vectors[rows] = compute(sentences.padded(rows).to(device)).float().cpu()
+    return vectors
+
+
+def encode_texts(
+    model: SentenceModel,
+    compute: Callable[[Tensor], Tensor],
+    encoder: TextEncoder,
+    texts: Sequence[str],
+) -> tuple[Tensor, int]:
+    """`vectors_of` texts, and the number of texts that were truncated. Shape: (N, W)"""
+    parts, n_truncated = [torch.zeros(0, model.sentence_dim)], 0
+    for i in range(0, len(texts), CHUNK):
+        sentences, n = encoder.encode(texts[i : i + CHUNK])
+        parts.append(vectors_of(model, compute, sentences))
+        n_truncated += n
+    return finite(torch.cat(parts), "vectors"), n_truncated
+
+
+def finite(found: Tensor, what: str = "logits") -> Tensor:
+    """The same logits or vectors; raises if they are not finite."""
+    if not found.isfinite().all():
+        raise WordwaveError(f"the model's {what} are not finite: its weights are too large")
+    return found
 
 
 def _without_folders(config: ClassificationConfig) -> ClassificationConfig:

@@ -12,12 +12,17 @@ from wordwave.data.parallel import BUILT_IN
 from wordwave.data.registry import names
 from wordwave.errors import WordwaveError
 from wordwave.limits import COUNT, check_fractions, check_limits
-from wordwave.models.config import ModelConfig, TransformerXLConfig, TranslationModelConfig
+from wordwave.models.config import (
+    ModelConfig,
+    PairModelConfig,
+    TransformerXLConfig,
+    TranslationModelConfig,
+)
 from wordwave.training.config import Schedule, TrainingConfig
 
 
 def task_of(folder: Path) -> str:
-    """The task of a run: classify, translate or lm."""
+    """The task of a run: classify, match, translate or lm."""
     return str(run_config(folder)["task"])
 
 
@@ -111,6 +116,61 @@ class ClassificationConfig:
     text: TextConfig = field(default_factory=TextConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+@dataclass(frozen=True)
+class PairDataConfig:
+    """The pairs of sentences of a matcher."""
+
+    data: str = ""
+    """A data set by name (paws-wiki, paws-qqp, sts-b, sick), or a file of your own: .csv, .tsv or
+    .jsonl, also .gz."""
+    dev: str | None = None
+    """Validation set: a file; by default a tenth of the training pairs, cut so that it shares no
+    sentence with the others. It selects the best epoch."""
+    test: str | None = None
+    """Test set: a file, evaluated once at the end."""
+    text_a: str = "text_a"
+    """The column of first sentences in files of your own."""
+    text_b: str = "text_b"
+    """The column of second sentences."""
+    label: str = "label"
+    """The column of labels: any names of classes."""
+    similarity: str | None = None
+    """A column of numbers, such as similarities, to predict instead of a label."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names; none for a data set by name."""
+        named = tuple(name for name in (self.data, self.dev, self.test) if name)
+        known = [IN_MEMORY, *names("matching")]
+        return () if len(named) == 1 and named[0] in known else named
+
+
+@dataclass(frozen=True)
+class MatchingTrainingConfig(TrainingConfig):
+    """Training of a matcher."""
+
+    epochs: int = 12
+    batch_size: int = 64
+    word_dropout: float = 0.0
+    word_renaming: float = 0.3
+    """Probability that a word of a training pair is replaced by a random other one, the same
+    wherever it stands in both sentences: what decides is then how words are arranged."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fractions(self, "word_renaming")
+
+
+@dataclass(frozen=True)
+class MatchingConfig:
+    """Train a matcher of sentence pairs: each sentence → vector, both compared → classes."""
+
+    data: PairDataConfig = field(default_factory=PairDataConfig)
+    text: TextConfig = field(default_factory=TextConfig)
+    model: PairModelConfig = field(default_factory=PairModelConfig)
+    training: MatchingTrainingConfig = field(default_factory=MatchingTrainingConfig)
 
 
 @dataclass(frozen=True)

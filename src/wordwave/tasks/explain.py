@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from wordwave.errors import WordwaveError
 from wordwave.tasks.classifier import TextClassifier, finite, logits_of
 from wordwave.text.batching import Sentences
+from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer
 from wordwave.text.vocabulary import UNKNOWN, UNKNOWN_ID
 
@@ -143,16 +145,10 @@ def explain(
             to evenly spaced ones only, at least three.
         seed: of the permutations.
     """
-    for name, value in (("n_shuffles", n_shuffles), ("most_moves", most_moves)):
-        if value < 0:
-            raise WordwaveError(f"{name} must be at least 0, got {value}")
-    ids = classifier.encoder.encode([text]).sentences.ids.long()
-    tokens = classifier.encoder.tokenizer(text)
-    n, n_cut = len(ids), max(len(tokens) - len(ids), 0)
-    tokens = tokens[:n] or [UNKNOWN]
+    check_counts(n_shuffles, most_moves)
+    tokens, ids, n_cut = tokenized(classifier.encoder, text)
+    n = len(ids)
     n_shuffles = n_shuffles if n > 1 else 0
-    batch_size = max(IDS_PER_BATCH // n, 1)
-    generator = torch.Generator().manual_seed(seed)
 
     def probabilities(orders: Tensor) -> Tensor:
         """Shape: orders (N, L) -> (N, n_classes)"""
@@ -163,27 +159,11 @@ def explain(
     (original,) = probabilities(torch.arange(n).unsqueeze(0))
     predicted = int(original.argmax())
     p = original[predicted]
-
-    def evaluate(changes: Tensor, orders: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """p and the predicted class after each change: all that is kept of many classes.
-
-        Shape: changes (N, …), orders (B, …) -> (B, L); returns (N,), (N,)
-        """
-        after = torch.empty(len(changes), dtype=torch.double)
-        classes = torch.empty(len(changes), dtype=torch.long)
-        for start in range(0, len(changes), batch_size):
-            batch = slice(start, start + batch_size)
-            found = probabilities(orders(changes[batch]))
-            after[batch], classes[batch] = found[:, predicted], found.argmax(-1)
-        return after, classes
-
+    evaluate = partial(after_changes, probabilities, predicted, max(IDS_PER_BATCH // n, 1))
     moves = moves_to_try(n, most_moves)
     removed, _ = evaluate(torch.arange(n), lambda words: without(words, n))
     after, classes = evaluate(moves, lambda batch: moved(batch, n))
-    shuffled, shuffled_classes = evaluate(
-        torch.arange(n_shuffles),
-        lambda batch: torch.stack([torch.randperm(n, generator=generator) for _ in batch]),
-    )
+    shuffled, shuffled_classes = evaluate(torch.arange(n_shuffles), shuffling(n, seed))
     grid = torch.full((n, n), torch.nan, dtype=torch.double)
     grid[moves[:, 0], moves[:, 1]] = after
     grid.fill_diagonal_(float(p))
@@ -210,6 +190,46 @@ def explain(
     )
 
 
+def check_counts(n_shuffles: int, most_moves: int) -> None:
+    for name, value in (("n_shuffles", n_shuffles), ("most_moves", most_moves)):
+        if value < 0:
+            raise WordwaveError(f"{name} must be at least 0, got {value}")
+
+
+def tokenized(encoder: TextEncoder, text: str) -> tuple[list[str], Tensor, int]:
+    """Tokens and ids of a text, truncated, and the number of tokens beyond. Shape: ids (L,)"""
+    ids = encoder.encode([text]).sentences.ids.long()
+    tokens = encoder.tokenizer(text)
+    return tokens[: len(ids)] or [UNKNOWN], ids, max(len(tokens) - len(ids), 0)
+
+
+def shuffling(n: int, seed: int) -> Callable[[Tensor], Tensor]:
+    """A function that draws random orders of n words. Shape: (B,) -> (B, n)"""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda batch: torch.stack([torch.randperm(n, generator=generator) for _ in batch])
+
+
+def after_changes(
+    outputs: Callable[[Tensor], Tensor],
+    predicted: int,
+    batch_size: int,
+    changes: Tensor,
+    orders: Callable[[Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """p and the predicted class after each change: all that is kept of many classes.
+
+    Shape: outputs (B, L) -> (B, n_classes), orders (B, …) -> (B, L), changes (N, …); returns (N,)
+    and (N,)
+    """
+    after = torch.empty(len(changes), dtype=torch.double)
+    classes = torch.empty(len(changes), dtype=torch.long)
+    for start in range(0, len(changes), batch_size):
+        batch = slice(start, start + batch_size)
+        found = outputs(orders(changes[batch]))
+        after[batch], classes[batch] = found[:, predicted], found.argmax(-1)
+    return after, classes
+
+
 @torch.no_grad()
 def _words(
     classifier: TextClassifier,
@@ -225,22 +245,37 @@ def _words(
     frequencies = None
     if hasattr(embedding, "sensitivity"):
         frequencies = embedding.sensitivity().float().cpu()[ids].tolist()
-    moved_by = change.abs().fill_diagonal_(torch.nan)
-    means = moved_by.nanmean(dim=1).nan_to_num(0.0).tolist()
-    largest, positions = moved_by.nan_to_num(-1.0).max(dim=1)
+    effects = effects_of_moves(change)
     return [
         WordContribution(
-            word=_as_text(classifier.encoder.tokenizer, token),
+            word=token_text(classifier.encoder.tokenizer, token),
             known=int(ids[i]) != UNKNOWN_ID,
             amplitude=float(sizes[i]),
             frequency=None if frequencies is None else frequencies[i],
             importance=importance[i],
             swap=float(change[i, i + 1]) if i + 1 < len(tokens) else None,
-            moved_mean=means[i],
-            moved_max=max(float(largest[i]), 0.0),
-            moved_to=int(positions[i]) + 1 if largest[i] > ROUNDING else None,
+            moved_mean=effects[i][0],
+            moved_max=effects[i][1],
+            moved_to=effects[i][2],
         )
         for i, token in enumerate(tokens)
+    ]
+
+
+def effects_of_moves(
+    change: Tensor, rounding: float = ROUNDING
+) -> list[tuple[float, float, int | None]]:
+    """Mean and maximum of |change| over the moves of each word, and the position of the maximum,
+    from 1, or `None` if it may be due to rounding.
+
+    Shape: change (L, L), NaN for moves that were not tried
+    """
+    sizes = change.abs().fill_diagonal_(torch.nan)
+    means = sizes.nanmean(dim=1).nan_to_num(0.0).tolist()
+    largest, positions = sizes.nan_to_num(-1.0).max(dim=1)
+    return [
+        (mean, max(size, 0.0), position + 1 if size > rounding else None)
+        for mean, size, position in zip(means, largest.tolist(), positions.tolist(), strict=True)
     ]
 
 
@@ -252,16 +287,21 @@ def _move(
     order = [tokens[i] for i in moved(move.unsqueeze(0), len(tokens))[0].tolist()]
     tokenizer = classifier.encoder.tokenizer
     return Move(
-        word=_as_text(tokenizer, tokens[word]),
+        word=token_text(tokenizer, tokens[word]),
         place=word + 1,
         to=to + 1,
-        text=tokenizer.decode(order) if isinstance(tokenizer, BPETokenizer) else " ".join(order),
+        text=joined(tokenizer, order),
         label=classifier.labels[int(class_after)],
         probability=float(p),
     )
 
 
-def _as_text(tokenizer: TextTokenizer, token: str) -> str:
+def joined(tokenizer: TextTokenizer, tokens: list[str]) -> str:
+    """Tokens as a text."""
+    return tokenizer.decode(tokens) if isinstance(tokenizer, BPETokenizer) else " ".join(tokens)
+
+
+def token_text(tokenizer: TextTokenizer, token: str) -> str:
     """A token as text: BPE tokens are stored as bytes."""
     if not isinstance(tokenizer, BPETokenizer):
         return token

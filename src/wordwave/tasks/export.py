@@ -1,4 +1,4 @@
-"""Export a classifier to ONNX, for batches and sentences of any size.
+"""Export a classifier or a matcher to ONNX, for batches and sentences of any size.
 
 Everything is traced as it is except the LSTM, which tracing would unroll to the length of the
 example; here it is one custom operator, which is translated to that of ONNX.
@@ -23,25 +23,45 @@ from torch import Tensor, nn
 from wordwave import __version__
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
-from wordwave.models.classifier import Classifier, Recurrent
+from wordwave.models.classifier import Recurrent, SentenceModel
 from wordwave.tasks.classifier import TextClassifier, logits_of
+from wordwave.tasks.matcher import TextMatcher, pair_logits
 from wordwave.text.batching import Sentences
 from wordwave.text.tokenizers import BPETokenizer
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 
-class ProbabilityGraph(nn.Module):
-    """A copy of a classifier that returns probabilities, on the CPU in float32."""
+class Graph(nn.Module):
+    """A copy of a model, on the CPU in float32, whose inputs and output have names in ONNX."""
 
-    def __init__(self, model: Classifier) -> None:
+    inputs: tuple[str, ...]
+    output: str
+
+    def __init__(self, model: SentenceModel) -> None:
         super().__init__()
         self.model = deepcopy(model).cpu().float().eval().requires_grad_(False)
         if isinstance(self.model.encoder, Recurrent):
             self.model.encoder.lstm._run = _run_as_one_operator  # type: ignore[method-assign]
 
+
+class ProbabilityGraph(Graph):
+    """A classifier that returns probabilities."""
+
+    inputs, output = ("ids",), "probabilities"
+
     def forward(self, ids: Tensor) -> Tensor:
         """Shape: (B, L), padded with 0 -> (B, n_classes), rows of sum 1"""
         return self.model(ids).softmax(-1)
+
+
+class PairGraph(Graph):
+    """A matcher that returns logits."""
+
+    inputs, output = ("ids_a", "ids_b"), "logits"
+
+    def forward(self, ids_a: Tensor, ids_b: Tensor) -> Tensor:
+        """Shape: (B, L), (B, M), padded with 0 -> (B, n_classes)"""
+        return self.model(ids_a, ids_b)
 
 
 def _run_as_one_operator(
@@ -104,16 +124,19 @@ class Exported:
 
     files: list[Path]
     n_checked: int
-    """Number of sentences on which they were compared."""
+    """Number of sentences, or of pairs, on which they were compared."""
     difference: float
-    """Largest difference between their probabilities."""
+    """Largest difference between their probabilities, or between scores scaled to [0, 1]."""
 
 
-def export_onnx(classifier: TextClassifier, path: Path) -> Exported:
-    """Export a classifier to ONNX, and what is needed to encode texts to a .json beside it.
+def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
+    """Export a model to ONNX, and what is needed to encode texts to a .json beside it.
 
-    The input is `ids`, int64 (batch, length), padded with 0; the output is `probabilities`
-    (batch, classes). Nothing is written unless it agrees with the model on batches of many sizes.
+    The input of a classifier is `ids`, int64 (batch, length), padded with 0; the output is
+    `probabilities` (batch, classes). The inputs of a matcher are `ids_a` and `ids_b`, the lengths
+    of which may differ; the output is `logits` (batch, classes), of scores (batch, 1), where a
+    score is low + (high − low)·sigmoid(logit) with the `score_range` of the .json.
+    Nothing is written unless it agrees with the model on batches of many sizes.
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         try:
@@ -122,23 +145,27 @@ def export_onnx(classifier: TextClassifier, path: Path) -> Exported:
             raise WordwaveError(
                 f"export needs the package {missing.name!r}: pip install 'wordwave[onnx]'"
             ) from None
-    weights = sum(p.numel() * p.element_size() for p in classifier.model.parameters())
+    weights = sum(p.numel() * p.element_size() for p in trained.model.parameters())
     if weights > MAX_WEIGHTS:
         raise WordwaveError(f"one ONNX file holds at most 2 GB, got weights of {weights:,} bytes")
-    encoder = classifier.encoder
+    encoder = trained.encoder
     is_bpe = isinstance(encoder.tokenizer, BPETokenizer)
     json_file, bpe_file = (path.with_name(path.name + end) for end in (".json", ".tokenizer.json"))
-    description = {
-        "format": "wordwave text classifier",
+    is_matcher = isinstance(trained, TextMatcher)
+    description: dict[str, Any] = {
+        "format": "wordwave sentence matcher" if is_matcher else "wordwave text classifier",
         "version": __version__,
-        "labels": classifier.labels,
+        "labels": trained.labels,
         "tokenizer": bpe_file.name if is_bpe else encoder.tokenizer.kind,
         "max_length": encoder.max_length,
         "padding_id": PADDING_ID,
         "unknown_id": UNKNOWN_ID,
         "words": list(encoder.vocabulary.words),
     }
-    program = _trace(ProbabilityGraph(classifier.model))
+    if isinstance(trained, TextMatcher) and not trained.labels:
+        description["score_range"] = list(trained.score_range)
+    graph = (PairGraph if is_matcher else ProbabilityGraph)(trained.model)
+    program = _trace(graph)
     for name, value in description.items():
         program.model.metadata_props[name] = (
             value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -147,7 +174,7 @@ def export_onnx(classifier: TextClassifier, path: Path) -> Exported:
 
     def write(new: Path) -> None:
         program.save(new, external_data=False)
-        checks.append(_compare(classifier, new))
+        checks.append(_compare(trained, graph, new))
 
     write_whole(path, write)
     if isinstance(encoder.tokenizer, BPETokenizer):
@@ -156,16 +183,18 @@ def export_onnx(classifier: TextClassifier, path: Path) -> Exported:
     return Exported([path, json_file, *([bpe_file] if is_bpe else [])], *checks[-1])
 
 
-def _trace(graph: ProbabilityGraph) -> Any:
+def _trace(graph: Graph) -> Any:
     example = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]])
-    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
+    examples = (example, example[:, :5])[: len(graph.inputs)]
+    batch = torch.export.Dim("batch")
+    lengths = [name.replace("ids", "length") for name in graph.inputs]
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
             graph,
-            (example,),
-            input_names=["ids"],
-            output_names=["probabilities"],
-            dynamic_shapes=(sizes,),
+            examples,
+            input_names=list(graph.inputs),
+            output_names=[graph.output],
+            dynamic_shapes=tuple({0: batch, 1: torch.export.Dim(name)} for name in lengths),
             custom_translation_table=onnx_operators(),
             dynamo=True,
             verbose=False,
@@ -176,26 +205,49 @@ def _trace(graph: ProbabilityGraph) -> Any:
     return program
 
 
-def _compare(classifier: TextClassifier, path: Path) -> tuple[int, float]:
-    """The number of sentences compared, and the largest difference."""
+def _compare(trained: TextClassifier | TextMatcher, graph: Graph, path: Path) -> tuple[int, float]:
+    """The number of sentences or pairs compared, and the largest difference."""
     onnxruntime = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    sizes = len(trained.encoder.vocabulary), trained.encoder.max_length
     n, worst = 0, 0.0
-    for ids in sample_batches(len(classifier.encoder.vocabulary), classifier.encoder.max_length):
-        expected = logits_of(classifier.model, Sentences.from_padded(ids)).softmax(-1)
-        got = torch.as_tensor(session.run(["probabilities"], {"ids": ids.numpy()})[0])
+    for ids in sample_pairs(*sizes) if graph.inputs[1:] else zip(sample_batches(*sizes)):
+        sentences = [Sentences.from_padded(part) for part in ids]
+        given = {name: part.numpy() for name, part in zip(graph.inputs, ids, strict=True)}
+        got = torch.as_tensor(session.run([graph.output], given)[0])
+        if isinstance(trained, TextMatcher):
+            expected = _predictions(pair_logits(trained.model, *sentences))
+            got = _predictions(got)
+        else:
+            expected = logits_of(trained.model, *sentences).softmax(-1)
         same_shape = got.shape == expected.shape
         difference = float((got - expected).abs().max()) if same_shape else float("inf")
         if not difference <= TOLERANCE:
             raise WordwaveError(
                 f"the ONNX model must agree with the trained one within {TOLERANCE:g}, got a "
-                f"difference of {difference:.2g} for {len(ids)} sentences of {ids.shape[1]} words; "
-                f"nothing was written"
+                f"difference of {difference:.2g} for {len(got)} sentences of {ids[0].shape[1]} "
+                f"words; nothing was written"
             )
-        n, worst = n + len(ids), max(worst, difference)
+        n, worst = n + len(got), max(worst, difference)
     return n, worst
+
+
+def _predictions(logits: Tensor) -> Tensor:
+    """Probabilities, or scores scaled to [0, 1]. Shape: (B, n_classes) -> the same"""
+    return logits.softmax(-1) if logits.shape[-1] > 1 else logits.sigmoid()
+
+
+def sample_pairs(n_words: int, max_length: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of pairs: those of `sample_batches` with their beginnings in another order.
+
+    Shape: each (B, L) and (B, M), padded with 0
+    """
+    for ids in sample_batches(n_words, max_length):
+        shorter = ids.roll(1, 0)[:, : (ids.shape[1] + 1) // 2]
+        yield ids, shorter
+        yield shorter, ids
 
 
 def sample_batches(n_words: int, max_length: int) -> Iterator[Tensor]:

@@ -320,6 +320,7 @@ class Job(ABC, Generic[Config, Data]):
 
 _JOBS = {
     "classify": ("wordwave.tasks.classification", "ClassificationJob"),
+    "match": ("wordwave.tasks.matching", "MatchingJob"),
     "translate": ("wordwave.tasks.translation", "TranslationJob"),
     "lm": ("wordwave.tasks.language_modelling", "LanguageModelJob"),
 }

@@ -62,7 +62,8 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
     found = plain.pop("task")
     plain.pop("version", None)
     if found != task:
-        uses = {"classify": "predict", "translate": "translate", "lm": "generate"}
+        uses = dict.fromkeys(("classify", "match"), "predict")
+        uses |= {"translate": "translate", "lm": "generate"}
         hint = f"; use it with wordwave {uses[found]}" if found in uses else ""
         raise WordwaveError(f"'{folder}' is a run of {found!r}, expected one of {task!r}{hint}")
     return from_dict(kind, plain, where=f"'{folder / 'config.yaml'}'")

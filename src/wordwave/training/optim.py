@@ -137,7 +137,7 @@ def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer
         if not parameter.requires_grad:
             continue
         rate, decay = settings.learning_rate, settings.weight_decay
-        if name.startswith("embedding.frequency"):
+        if name.startswith(("embedding.frequency", "embedding.more_frequencies")):
             rate, decay = rate * settings.frequency_lr_scale, settings.frequency_weight_decay
         elif name.startswith("embedding."):
             decay = 0.0

@@ -1,0 +1,133 @@
+"""Pairs of sentences with a label or a score, and splits that share no sentence."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from wordwave.data.registry import dataset_named
+from wordwave.data.splits import DEV_SHARE
+from wordwave.data.tables import Cell, class_cell, label_cell, number_cell, read_table, text_cell
+from wordwave.errors import WordwaveError
+from wordwave.files import sha256_of
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """Pairs of sentences, each with a label, or with a score as a decimal number."""
+
+    first: list[str] = field(repr=False)
+    second: list[str] = field(repr=False)
+    labels: list[str] = field(repr=False)
+    name: str = "pairs"
+    """Where they come from, for messages."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def subset(self, rows: Iterable[int], name: str) -> TextPairs:
+        rows = list(rows)
+        first, second, labels = (
+            [part[i] for i in rows] for part in (self.first, self.second, self.labels)
+        )
+        return TextPairs(first, second, labels, name)
+
+    def groups(self) -> list[int]:
+        """The number of each pair's group; pairs that share a sentence are in the same group."""
+        parent: dict[str, str] = {}
+
+        def root(text: str) -> str:
+            while (above := parent.setdefault(text, text)) != text:
+                parent[text] = text = parent[above]
+            return text
+
+        for one, other in zip(self.first, self.second, strict=True):
+            parent[root(one)] = root(other)
+        numbers: dict[str, int] = {}
+        return [numbers.setdefault(root(text), len(numbers)) for text in self.first]
+
+
+@dataclass(frozen=True)
+class PairSplits:
+    """The training, validation and test sets."""
+
+    train: TextPairs
+    dev: TextPairs | None
+    test: TextPairs | None
+
+    def fingerprint(self) -> str:
+        """A hash of all pairs."""
+        given = [part for part in (self.train, self.dev, self.test) if part is not None]
+        return sha256_of(repr((p.first, p.second, p.labels)).encode() for p in given)[:16]
+
+
+def read_pairs(
+    path: str | Path, *, text_a: str, text_b: str, label: str, checked: Cell = label_cell
+) -> TextPairs:
+    """Pairs from three columns of a csv, tsv or jsonl file; scores are `checked` as numbers."""
+    if len({text_a, text_b, label}) < 3:
+        raise WordwaveError(f"three columns are needed, got {text_a!r}, {text_b!r}, {label!r}")
+    checks = {text_a: text_cell, text_b: text_cell, label: checked}
+    rows = read_table(path, checks, what="pair")
+    first, second, labels = ([row[c] for row in rows] for c in (text_a, text_b, label))
+    return TextPairs(first, second, labels, str(path))
+
+
+def hold_out(
+    pairs: TextPairs,
+    *,
+    seed: int = 0,
+    share: float = DEV_SHARE,
+    keep_classes: bool = True,
+    remedy: str = "name one with --dev",
+) -> tuple[TextPairs, TextPairs]:
+    """Training and validation pairs, which share no sentence: whole groups are held out.
+
+    Args:
+        keep_classes: every class keeps a training pair; not for scores.
+        remedy: what to do if none can be held out, for the message.
+    """
+    members: dict[int, list[int]] = {}
+    for row, group in enumerate(pairs.groups()):
+        members.setdefault(group, []).append(row)
+    rng = random.Random(seed)
+    held: set[int] = set()
+    n_left, most = Counter(pairs.labels), max(1, round(share * len(pairs)))
+    for rows in sorted(members.values(), key=lambda _: rng.random()):
+        # A group that is too large stays, so that neither part is left without pairs.
+        if len(held) + len(rows) > most:
+            continue
+        taken = Counter(pairs.labels[row] for row in rows)
+        if keep_classes and any(n_left[label] == n for label, n in taken.items()):
+            continue
+        held.update(rows)
+        n_left.subtract(taken)
+    if not held or len(held) == len(pairs):
+        raise WordwaveError(
+            f"{pairs.name}: too many pairs share sentences or are the only ones of their class, so "
+            f"that no validation set can be held out: {remedy}"
+        )
+    rest = [row for row in range(len(pairs)) if row not in held]
+    name = pairs.name
+    return pairs.subset(rest, f"{name} train"), pairs.subset(sorted(held), f"{name} dev")
+
+
+def load_pair_splits(name: str) -> PairSplits:
+    """A data set of the catalogue from the data home, labels as class names."""
+    dataset = dataset_named(name, "matching")
+
+    def load(split: str) -> TextPairs:
+        label = "label" if dataset.classes else "score"
+        checked = class_cell(dataset.classes) if dataset.classes else number_cell
+        path = dataset.path(dataset.file(split))
+        pairs = read_pairs(path, text_a="text_a", text_b="text_b", label=label, checked=checked)
+        return replace(pairs, name=f"{name} {split}")
+
+    test = load("test") if dataset.has("test") else None
+    if dataset.has("train") and dataset.has("dev"):
+        return PairSplits(load("train"), load("dev"), test)
+    pairs = load("train" if dataset.has("train") else "dev")
+    return PairSplits(*hold_out(pairs, keep_classes=bool(dataset.classes)), test)
