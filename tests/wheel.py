@@ -64,7 +64,7 @@ USES = {  # extra: Python code, or commands
     "search": [f"wordwave search --data t.csv --space narrow --trials 2 --jobs 1 --out s {TINY}"],
     "onnx": [TRAIN, "wordwave export run model.onnx"],
     "cluster": [
-        "import ray, distributed\nfrom wordwave.workers import start_workers\n"
+        "from wordwave.workers import start_workers\n"
         'for backend in ("ray", "dask"):\n    with start_workers(len, 1, backend) as workers:\n'
         '        workers.submit("abc")\n        assert workers.wait() == [("abc", 3)]'
     ],

@@ -186,7 +186,7 @@ class RayWorkers(Workers[Task, Result]):
         options = {"address": address} if address else {"num_cpus": n}
         ray.init(**options, include_dashboard=False, log_to_driver=False)
         self._exit.callback(ray.shutdown)
-        self._remote = ray.remote(max_retries=0)(attempt)
+        self._remote: Any = ray.remote(max_retries=0)(attempt)
 
     def _start(self, task: Task) -> Future[Any]:
         future: Future[Any] = self._remote.remote(self._run, task).future()
