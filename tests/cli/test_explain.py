@@ -43,6 +43,8 @@ def runs(tmp_path_factory):
         model = PairNetwork(config, len(vocabulary), len(labels) or 1)
         folders[name] = tmp_path_factory.mktemp(name)
         settings = MatchingConfig(model=config)
+        if not labels:
+            settings = with_settings(settings, similarity="score")
         TextMatcher(model, encoder, labels, settings, (0.0, 5.0)).save(folders[name])
     return folders
 

@@ -150,7 +150,7 @@ def test_data_sets_by_name(tmp_path, monkeypatch):
     monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path))
     rows = [f"a{i}\tb{i}\t{i % 2}" for i in range(20)]
     prepared(tmp_path, "paws-wiki.dev", "text_a\ttext_b\tlabel", *rows)
-    with pytest.raises(ValueError, match="data prepare paws-wiki"):
+    with pytest.raises(ValueError, match=r"data home .*put it there"):
         load_pair_splits("paws-wiki")
     prepared(tmp_path, "paws-wiki.test", "text_a\ttext_b\tlabel", *rows[:3])
     found = load_pair_splits("paws-wiki")

@@ -255,3 +255,21 @@ def test_metrics_of_one_class_of_three_and_of_scores():
     assert constant == {"n": 3, "pearson": 0.0, "spearman": 0.0}
     with pytest.raises(ValueError, match="at least one pair to score"):
         metrics(logits[:0], targets[:0], ["a", "b"])
+
+
+def test_sentences_that_differ_in_case_and_spaces_are_one():
+    pairs = TextPairs(["Dog bites man.", "dog bites  man ."], ["x", "z"], ["a", "b"])
+    assert pairs.groups() == [0, 0]
+
+
+def test_correlations_of_saturated_and_of_unseen_scores():
+    saturated = metrics(torch.tensor([[20.0], [21.0], [22.0]]), torch.tensor([0.0, 2.0, 9.0]), [])
+    assert saturated["spearman"] == pytest.approx(1) and saturated["pearson"] > 0.5
+
+
+def test_logits_that_are_not_finite_are_refused():
+    job = prepared()
+    with torch.no_grad():
+        job.text_model.model.head[-1].weight.fill_(float("inf"))
+    with pytest.raises(ValueError, match="not finite"):
+        job.task.score(job.text_model.model)

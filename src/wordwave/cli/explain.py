@@ -134,6 +134,8 @@ def _explain_pairs(options: ExplainOptions, console: Console) -> Iterator[dict[s
     matcher = wordwave.TextMatcher.load(options.run)
     data = matcher.config.data
     columns = (options.text_a or data.text_a, options.text_b or data.text_b)
+    if columns[0] == columns[1]:
+        raise WordwaveError(f"a pair needs two columns, got {columns[0]!r} twice")
     for text_a, text_b in _pairs(options, columns):
         explanation = explain_pair(
             matcher,

@@ -44,10 +44,16 @@ class TextPairs:
                 parent[text] = text = parent[above]
             return text
 
-        for one, other in zip(self.first, self.second, strict=True):
+        first, second = ([_key(text) for text in part] for part in (self.first, self.second))
+        for one, other in zip(first, second, strict=True):
             parent[root(one)] = root(other)
         numbers: dict[str, int] = {}
-        return [numbers.setdefault(root(text), len(numbers)) for text in self.first]
+        return [numbers.setdefault(root(text), len(numbers)) for text in first]
+
+
+def _key(text: str) -> str:
+    """The same for sentences that differ in case and spaces only, as tokenizers may take them."""
+    return "".join(text.casefold().split())
 
 
 @dataclass(frozen=True)

@@ -122,10 +122,8 @@ class DataSet:
     def path(self, file: DataFile) -> Path:
         """The path of a file in the data home; an error if it has not been prepared."""
         if not _is_here(file):
-            raise WordwaveError(
-                f"'{file.path}' is not in the data home '{data_home()}'; "
-                f"run `wordwave data prepare {self.name}`"
-            )
+            remedy = f"run `wordwave data prepare {self.name}`" if file.sources else "put it there"
+            raise WordwaveError(f"'{file.path}' is not in the data home '{data_home()}'; {remedy}")
         return data_home() / file.path
 
 

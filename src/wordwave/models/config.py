@@ -102,6 +102,11 @@ class PairModelConfig(ModelConfig):
     symmetric: bool = True
     """Whether (a, b) and (b, a) get the same answer; not so for entailment."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder == "fasttext" and self.dim < 2:
+            raise WordwaveError("dim must be at least 2 to be normalized, got 1")
+
 
 @dataclass(frozen=True)
 class TransformerXLConfig:

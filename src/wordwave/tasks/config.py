@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from wordwave.config_io import conform, read_settings
 from wordwave.data.parallel import BUILT_IN
-from wordwave.data.registry import names
+from wordwave.data.registry import dataset_named, names
 from wordwave.errors import WordwaveError
 from wordwave.limits import COUNT, check_fractions, check_limits
 from wordwave.models.config import (
@@ -145,6 +145,13 @@ class PairDataConfig:
         named = tuple(name for name in (self.data, self.dev, self.test) if name)
         known = [IN_MEMORY, *names("matching")]
         return () if len(named) == 1 and named[0] in known else named
+
+    @property
+    def predicts_scores(self) -> bool:
+        """Whether a number is predicted, not a class."""
+        if self.data in names("matching"):
+            return not dataset_named(self.data).classes
+        return self.similarity is not None
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,8 @@ class TextMatcher(TextModel):
             labels = conform(saved.get("labels"), list[str], where="labels")
             if len(set(labels)) < len(labels) or len(labels) == 1:
                 raise WordwaveError(f"labels must differ, got {clipped(labels)}")
+            if bool(labels) == config.data.predicts_scores:
+                raise WordwaveError("there must be labels of classes, and none of scores")
             limits = conform(saved.get("score_range"), tuple[float, float], where="score_range")
             if not 0 < limits[1] - limits[0] < math.inf:
                 raise WordwaveError(f"score_range must be low < high, got {clipped(limits)}")
@@ -159,4 +161,4 @@ def batched_pair_logits(
 def pair_logits(model: PairNetwork, first: Sentences, second: Sentences) -> Tensor:
     """The logits of each pair, in their order. Shape: (N, n_classes)"""
     rows, logits = zip(*batched_pair_logits(model, first, second), strict=True)
-    return torch.cat(logits)[torch.cat(rows).argsort()]
+    return finite(torch.cat(logits)[torch.cat(rows).argsort()])

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.data.pairs import PairSplits, TextPairs, hold_out, load_pair_splits, read_pairs
-from wordwave.data.registry import dataset_named, names
+from wordwave.data.registry import names
 from wordwave.data.tables import label_cell, number_cell
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import check_training_fits
@@ -33,7 +33,7 @@ from wordwave.training.positions import check_random_positions
 class EncodedPairs:
     """Pairs of sentences as ids.
 
-    Shape: targets (N,), class numbers, or scores scaled to [0, 1]
+    Shape: targets (N,), class numbers, or scores, of which the training set spans [0, 1]
     """
 
     first: Sentences
@@ -69,7 +69,7 @@ class MatchingTask:
         if self.word_renaming:
             first, second = rename_words(first, second, self.word_renaming, self.n_words)
         first, second = (self._dropped(ids).to(device) for ids in (first, second))
-        given = None if drawn[0] is None else drawn
+        given = None if drawn[0] is None else tuple(p.to(device) for p in drawn if p is not None)
         logits = model(first, second, given).float()
         total = pair_loss(logits, self.train.targets[rows].to(device))
         return total, len(rows), n_words
@@ -97,8 +97,11 @@ def rename_words(
     Shape: (B, L), (B, M) -> the same
     """
     both = torch.cat([first, second], dim=1)
-    # A word's first occurrence in the pair draws for all of them.
-    leader = (both.unsqueeze(1) == both.unsqueeze(2)).byte().argmax(dim=2)
+    # A word's first occurrence in the pair, the start of its run in the sorted row, draws for all.
+    words, order = both.sort(dim=1, stable=True)
+    starts = F.pad(words[:, 1:] != words[:, :-1], (1, 0), value=True)
+    runs = torch.where(starts, torch.arange(both.shape[1]), 0).cummax(dim=1).values
+    leader = torch.empty_like(order).scatter_(1, order, order.gather(1, runs))
     is_renamed = (torch.rand(both.shape) < share).gather(1, leader) & (both >= len(SPECIALS))
     new = torch.randint(len(SPECIALS), max(n_words, len(SPECIALS) + 1), both.shape)
     renamed = torch.where(is_renamed, new.gather(1, leader), both)
@@ -108,7 +111,7 @@ def rename_words(
 def pair_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Summed cross-entropy, of scores that of a soft label. Shape: (B, n_classes), (B,)"""
     if targets.is_floating_point():
-        soft = targets.to(logits.dtype)
+        soft = targets.clamp(0, 1).to(logits.dtype)
         return F.binary_cross_entropy_with_logits(logits.squeeze(-1), soft, reduction="sum")
     return F.cross_entropy(logits, targets, reduction="sum")
 
@@ -133,7 +136,9 @@ def metrics(logits: Tensor, targets: Tensor, labels: list[str]) -> dict[str, Any
     if len(targets) == 0:
         raise WordwaveError("there must be at least one pair to score, got none")
     if targets.is_floating_point():
-        return {"n": len(targets), **_correlations(logits.squeeze(-1).sigmoid(), targets)}
+        scores = logits.squeeze(-1).double().sigmoid()  # in float32 it is 1 from 17 on
+        pearson = _correlations(scores, targets)["pearson"]
+        return {"n": len(targets), "pearson": pearson, **selecting_metric(logits, targets)}
     from sklearn.metrics import average_precision_score, f1_score
 
     predicted = logits.argmax(-1)
@@ -186,7 +191,7 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
 
     def prepare(self, data: PairSplits) -> MatchingJob:
         config, settings = self.config, self.config.text
-        is_score = self._predicts_scores
+        is_score = self.config.data.predicts_scores
         labels = [] if is_score else sorted(set(data.train.labels))
         scores = [float(label) for label in data.train.labels] if is_score else [0.0, 1.0]
         limits = (min(scores), max(scores))
@@ -239,13 +244,6 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
         self.fingerprint = data.fingerprint()
         return self
 
-    @property
-    def _predicts_scores(self) -> bool:
-        data = self.config.data
-        if data.data in names("matching"):
-            return not dataset_named(data.data).classes
-        return data.similarity is not None
-
     def _encoded(self, part: TextPairs) -> EncodedPairs:
         encoder, labels = self.text_model.encoder, self.text_model.labels
         first, n = encoder.encode(part.first)
@@ -258,7 +256,7 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
         if not labels:
             low, high = self.text_model.score_range
             scores = torch.tensor([float(label) for label in part.labels], dtype=torch.float64)
-            return EncodedPairs(first, second, ((scores - low) / (high - low)).clamp(0, 1))
+            return EncodedPairs(first, second, (scores - low) / (high - low))
         number = {label: i for i, label in enumerate(labels)}
         try:
             targets = torch.tensor([number[label] for label in part.labels], dtype=torch.long)
@@ -295,9 +293,9 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
         """Args: data, text_a, text_b, label: a file and its columns, by default as in training."""
         data = self.config.data
         columns = {c: files.get(c) or getattr(data, c) for c in ("text_a", "text_b")}
-        usual = data.similarity if self._predicts_scores else data.label
+        usual = data.similarity if self.config.data.predicts_scores else data.label
         columns["label"] = files.get("label") or usual or "score"
-        checked = number_cell if self._predicts_scores else label_cell
+        checked = number_cell if self.config.data.predicts_scores else label_cell
         return read_pairs(files["data"], **columns, checked=checked)
 
     def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
