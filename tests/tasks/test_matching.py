@@ -273,3 +273,15 @@ def test_logits_that_are_not_finite_are_refused():
         job.text_model.model.head[-1].weight.fill_(float("inf"))
     with pytest.raises(ValueError, match="not finite"):
         job.task.score(job.text_model.model)
+
+
+def test_words_without_a_pretrained_vector_follow_from_the_seed(tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("".join(f"w{i} {i}.5 1 -1 2\n" for i in range(5)))
+    tables = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        job = prepared(n_train=40, vectors=str(file))
+        tables.append(job.text_model.model.embedding.vectors.detach())
+    assert_close(*tables, rtol=0, atol=0)
+    assert tables[0].shape[1] == 4

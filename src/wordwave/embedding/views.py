@@ -71,9 +71,7 @@ class WaveViews(WaveEmbedding):
 
     def _counted(self, view: View, ids: Tensor, position: Tensor) -> Tensor:
         """Positions as a view counts them. Shape: broadcastable to (..., L, 1)"""
-        if view == "start":
-            return position
-        if ids.numel() == 0:
+        if view == "start" or ids.numel() == 0:
             return position
         words = position.expand(*ids.shape, 1)
         if self.padding_idx is not None:

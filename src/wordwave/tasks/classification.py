@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from reprlib import repr as clipped
 from statistics import fmean
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +30,7 @@ from wordwave.tasks.config import (
     MatchingConfig,
     TextConfig,
 )
-from wordwave.tasks.run import Evaluation, Job
+from wordwave.tasks.run import Config, Data, Evaluation, Job
 from wordwave.text.batching import Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
@@ -36,6 +38,7 @@ from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
 from wordwave.training.loop import Positions, Training
 from wordwave.training.positions import check_random_positions
 
+N = TypeVar("N", bound=nn.Module)
 NO_TARGET = -100
 """The target of words without a label, as in torch's cross-entropy."""
 FROM_HUB = "hf:"
@@ -200,9 +203,57 @@ class _Result(TypedDict):
     words_per_second: float | None
 
 
-class ClassificationJob(Job[ClassificationConfig, Splits]):
+class SentenceJob(Job[Config, Data]):
+    """What classifiers of texts and of pairs share: pretrained vectors, labels, data in memory."""
+
+    examples: ClassVar[str]
+    """What --data names, for messages."""
+
+    def network(
+        self, make: Callable[..., N], config: Any, vocabulary: Vocabulary, vectors: Vectors | None
+    ) -> N:
+        """A network with initial weights of the seed, or with pretrained vectors."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.training.seed)
+            options: dict[str, Any] = {"sparse": config.training.row_sparse}
+            if vectors is not None:
+                scale = config.text.vector_scale
+                aligned, found = vectors.aligned_to(vocabulary.words, scale=scale)
+                options |= {"vectors": aligned, "freeze_vectors": config.text.freeze_vectors}
+                self.notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
+            return make(**options)
+
+    def class_numbers(self, labels: Sequence[str], name: str) -> Tensor:
+        """The number of each label; one that the training set lacks is refused. Shape: (N,)"""
+        known: list[str] = self.text_model.labels
+        number = {label: i for i, label in enumerate(known)}
+        try:
+            return torch.tensor([number[label] for label in labels], dtype=torch.long)
+        except KeyError as problem:
+            raise WordwaveError(
+                f"{name} has the label {clipped(problem.args[0])}, which is not in the training "
+                f"set; known: {', '.join(map(clipped, known[:20]))}"
+            ) from None
+
+    @property
+    def may_differ(self) -> tuple[str, ...]:
+        return () if self.config.text.vectors is None else ("dim",)
+
+    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
+        if self.config.data.data == IN_MEMORY:
+            raise WordwaveError(
+                f"'{folder}' was trained in memory: name {self.examples} with --data"
+            )
+        try:
+            return super().test_data(folder, trusted=trusted)
+        except FileNotFoundError as problem:
+            raise WordwaveError(f"{problem}; --data names other {self.examples}") from None
+
+
+class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     """Train or evaluate a text classifier."""
 
+    examples = "examples"
     model_class, result_schema, counts_epochs = TextClassifier, _Result, True
     next_command = 'echo "a text" | wordwave predict {run}'
     config: ClassificationConfig
@@ -214,14 +265,14 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
         return load_examples(self.config.data)
 
     def prepare(self, data: Splits) -> ClassificationJob:
-        config, settings = self.config, self.config.text
+        config = self.config
         labels = sorted(set(data.train.labels))
         if len(labels) < 2:
             raise WordwaveError(
                 f"{data.train.name} must have two classes or more, got only {clipped(labels[0])}"
             )
         check_penalty(config)
-        tokenizer, vocabulary, vectors = vocabulary_of(data.train.texts, settings)
+        tokenizer, vocabulary, vectors = vocabulary_of(data.train.texts, config.text)
         if vectors is not None:
             config = replace(config, model=replace(config.model, dim=vectors.dim))
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
@@ -235,14 +286,8 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
             besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(data.train)) * len(labels)
             + (0 if data.test is None else confusion_bytes(len(labels))),
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.training.seed)
-            options: dict[str, Any] = {"sparse": config.training.row_sparse}
-            if vectors is not None:
-                aligned, found = vectors.aligned_to(vocabulary.words, scale=settings.vector_scale)
-                options |= {"vectors": aligned, "freeze_vectors": settings.freeze_vectors}
-                self.notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
-            model = Classifier(config.model, len(vocabulary), len(labels), **options)
+        make = partial(Classifier, config.model, len(vocabulary), len(labels))
+        model = self.network(make, config, vocabulary, vectors)
         encoder = TextEncoder(tokenizer, vocabulary, max_length=config.model.max_length)
         self.text_model = TextClassifier(model, encoder, labels, config)
         train, dev, self.test = (
@@ -268,16 +313,7 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
                 f"{n_truncated:,} of {len(part.texts):,} texts of {part.name} were truncated to "
                 f"{encoder.max_length} words (--max-length)"
             )
-        labels = self.text_model.labels
-        number = {label: i for i, label in enumerate(labels)}
-        try:
-            targets = torch.tensor([number[label] for label in part.labels], dtype=torch.long)
-        except KeyError as problem:
-            raise WordwaveError(
-                f"{part.name} has the label {clipped(problem.args[0])}, which is not in the "
-                f"training set; known: {', '.join(map(clipped, labels[:20]))}"
-            ) from None
-        return LabelledSentences(sentences, targets)
+        return LabelledSentences(sentences, self.class_numbers(part.labels, part.name))
 
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
         test = None if self.test is None else evaluate(self.text_model, self.test).plain()
@@ -287,10 +323,6 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
     def run_name(self) -> str:
         data, model = Path(self.config.data.data).name.split(".")[0], self.config.model
         return f"{data}-{model.encoder}-{model.embedding.kind}"
-
-    @property
-    def may_differ(self) -> tuple[str, ...]:
-        return () if self.config.text.vectors is None else ("dim",)
 
     def describe(self, result: dict[str, Any]) -> list[str]:
         validation = f"{result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"
@@ -303,14 +335,6 @@ class ClassificationJob(Job[ClassificationConfig, Splits]):
         """Args: data, text, label: a file and its columns, by default as in training."""
         columns = {c: files.get(c) or getattr(self.config.data, c) for c in ("text", "label")}
         return read_examples(files["data"], **columns)
-
-    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
-        if self.config.data.data == IN_MEMORY:
-            raise WordwaveError(f"'{folder}' was trained in memory: name examples with --data")
-        try:
-            return super().test_data(folder, trusted=trusted)
-        except FileNotFoundError as problem:
-            raise WordwaveError(f"{problem}; --data names other examples") from None
 
     def test_part(self, data: Splits, folder: Path) -> Examples:
         if data.test is not None:

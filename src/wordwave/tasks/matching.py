@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from reprlib import repr as clipped
 from typing import Any, TypedDict
@@ -18,10 +19,10 @@ from wordwave.data.tables import label_cell, number_cell
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import check_training_fits
 from wordwave.models.classifier import PairNetwork
-from wordwave.tasks.classification import check_penalty, vocabulary_of
-from wordwave.tasks.config import IN_MEMORY, MatchingConfig, PairDataConfig
+from wordwave.tasks.classification import SentenceJob, check_penalty, vocabulary_of
+from wordwave.tasks.config import MatchingConfig, PairDataConfig
 from wordwave.tasks.matcher import TextMatcher, pair_logits
-from wordwave.tasks.run import Evaluation, Job
+from wordwave.tasks.run import Evaluation
 from wordwave.text.batching import Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.vocabulary import PADDING_ID, SPECIALS, UNKNOWN_ID
@@ -176,9 +177,10 @@ class _Result(TypedDict):
     words_per_second: float | None
 
 
-class MatchingJob(Job[MatchingConfig, PairSplits]):
+class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
     """Train or evaluate a matcher of sentence pairs."""
 
+    examples = "pairs"
     model_class, result_schema, counts_epochs = TextMatcher, _Result, True
     next_command = "wordwave predict {run} pairs.tsv"
     config: MatchingConfig
@@ -190,7 +192,7 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
         return load_pairs(self.config.data)
 
     def prepare(self, data: PairSplits) -> MatchingJob:
-        config, settings = self.config, self.config.text
+        config = self.config
         is_score = self.config.data.predicts_scores
         labels = [] if is_score else sorted(set(data.train.labels))
         scores = [float(label) for label in data.train.labels] if is_score else [0.0, 1.0]
@@ -205,27 +207,21 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
             )
         check_penalty(config)
         texts = [*data.train.first, *data.train.second]
-        tokenizer, vocabulary, vectors = vocabulary_of(texts, settings)
+        tokenizer, vocabulary, vectors = vocabulary_of(texts, config.text)
         if vectors is not None:
             config = replace(config, model=replace(config.model, dim=vectors.dim))
         n_classes = len(labels) or 1
         what = f"scores from {limits[0]:g} to {limits[1]:g}" if is_score else f"{n_classes} classes"
         self.notes = [f"{len(data.train):,} pairs, {len(vocabulary):,} words, {what}"]
-        options: dict[str, Any] = {"sparse": config.training.row_sparse}
-        if vectors is not None:
-            aligned, found = vectors.aligned_to(vocabulary.words, scale=settings.vector_scale)
-            options |= {"vectors": aligned, "freeze_vectors": settings.freeze_vectors}
-            self.notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
+        make = partial(PairNetwork, config.model, len(vocabulary), n_classes)
         check_training_fits(
-            lambda: PairNetwork(config.model, len(vocabulary), n_classes),
+            make,
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
             f"{config.model.dim:,} (--dim) and a hidden layer of {config.model.hidden_dim:,} "
             "(--hidden-dim)",
             row_sparse=config.training.row_sparse,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.training.seed)
-            model = PairNetwork(config.model, len(vocabulary), n_classes, **options)
+        model = self.network(make, config, vocabulary, vectors)
         encoder = TextEncoder(tokenizer, vocabulary, max_length=config.model.max_length)
         self.text_model = TextMatcher(model, encoder, labels, config, limits)
         train, dev, self.test = (
@@ -245,7 +241,7 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
         return self
 
     def _encoded(self, part: TextPairs) -> EncodedPairs:
-        encoder, labels = self.text_model.encoder, self.text_model.labels
+        encoder = self.text_model.encoder
         first, n = encoder.encode(part.first)
         second, m = encoder.encode(part.second)
         if n + m:
@@ -253,19 +249,11 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
                 f"{n + m:,} sentences of {part.name} were truncated to {encoder.max_length} words "
                 "(--max-length)"
             )
-        if not labels:
+        if not self.text_model.labels:
             low, high = self.text_model.score_range
             scores = torch.tensor([float(label) for label in part.labels], dtype=torch.float64)
             return EncodedPairs(first, second, (scores - low) / (high - low))
-        number = {label: i for i, label in enumerate(labels)}
-        try:
-            targets = torch.tensor([number[label] for label in part.labels], dtype=torch.long)
-        except KeyError as problem:
-            raise WordwaveError(
-                f"{part.name} has the label {clipped(problem.args[0])}, which is not in the "
-                f"training set; known: {', '.join(map(clipped, labels[:20]))}"
-            ) from None
-        return EncodedPairs(first, second, targets)
+        return EncodedPairs(first, second, self.class_numbers(part.labels, part.name))
 
     def _scores(self, pairs: EncodedPairs) -> dict[str, Any]:
         logits = pair_logits(self.text_model.model, pairs.first, pairs.second)
@@ -281,10 +269,6 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
         data, model = Path(self.config.data.data).name.split(".")[0], self.config.model
         return f"match-{data}-{model.encoder}-{model.embedding.kind}"
 
-    @property
-    def may_differ(self) -> tuple[str, ...]:
-        return () if self.config.text.vectors is None else ("dim",)
-
     def describe(self, result: dict[str, Any]) -> list[str]:
         lines = [f"validation {_line(result['dev'])} (epoch {result['best_epoch']})"]
         return lines + ([f"test {_line(result['test'])}"] if result["test"] else [])
@@ -297,14 +281,6 @@ class MatchingJob(Job[MatchingConfig, PairSplits]):
         columns["label"] = files.get("label") or usual or "score"
         checked = number_cell if self.config.data.predicts_scores else label_cell
         return read_pairs(files["data"], **columns, checked=checked)
-
-    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
-        if self.config.data.data == IN_MEMORY:
-            raise WordwaveError(f"'{folder}' was trained in memory: name pairs with --data")
-        try:
-            return super().test_data(folder, trusted=trusted)
-        except FileNotFoundError as problem:
-            raise WordwaveError(f"{problem}; --data names other pairs") from None
 
     def test_part(self, data: PairSplits, folder: Path) -> TextPairs:
         if data.test is not None:
