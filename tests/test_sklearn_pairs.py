@@ -75,7 +75,7 @@ def test_pairs_as_a_list_an_array_or_a_data_frame(fitted):
 
 def test_sentence_vectors(fitted):
     vectors = fitted.encode([a for a, _ in PAIRS])
-    assert vectors.shape == (300, 6 * 16) and vectors.dtype == np.float32
+    assert vectors.shape == (300, 8 * 16) and vectors.dtype == np.float32
     with pytest.raises(ValueError, match="X must be a list of texts"):
         fitted.encode("one text")
 
@@ -116,7 +116,7 @@ def test_parameters_are_all_settings_and_have_their_defaults():
         OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
         for kind in (PairModelConfig, TextConfig, MatchingTrainingConfig)
         for name, value in flatten(kind()).items()
-    }
+    } | {"unknown_words": MatchingConfig().text.unknown_words}
     assert set(parameters) == {*settings, *OWN_PARAMETERS}
     assert {name: parameters[name].default for name in settings} == settings
 

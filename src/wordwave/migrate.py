@@ -99,6 +99,8 @@ def upgrade_record(record: Plain) -> Plain:
             # It had no names for some settings.
             model = new["config"]["model"]
             model["embedding"] = {**NEW_IN_EMBEDDING, **model["embedding"]}
+            if isinstance(text := new["config"].get("text"), dict) and "tokenizer" in text:
+                new["config"]["text"] = {"unknown_words": "shared", **text}
     match record:
         case {"how": {"cells": dict(cells)}}:
             new["how"]["cells"] = {name: upgrade_config(cell) for name, cell in cells.items()}

@@ -298,6 +298,7 @@ class WaveClassifier(TextEstimator):
         dim: width of the embedding; set by `vectors`.
         max_length: longer texts are truncated to so many words.
         tokenizer: "plain", "kim" or "bpe".
+        unknown_words: "shared" for one vector for all of them, "hashed" for that of a rare word.
         vectors: a file of pretrained vectors, or its name in the data home.
         epochs: maximum number of epochs.
         patience: epochs without a higher validation accuracy after which training stops; 0 for
@@ -352,6 +353,7 @@ class WaveClassifier(TextEstimator):
         bpe_size: int = TextConfig.bpe_size,
         min_count: int = TextConfig.min_count,
         max_vocabulary: int | None = TextConfig.max_vocabulary,
+        unknown_words: str = TextConfig.unknown_words,
         vectors: str | os.PathLike[str] | None = TextConfig.vectors,
         vector_scale: float = TextConfig.vector_scale,
         freeze_vectors: bool = TextConfig.freeze_vectors,

@@ -51,10 +51,12 @@ class PairClassifier(TextEstimator):
         encoder: "fasttext", "cnn", "lstm" or "transformer".
         embedding: "complex-order", "complex-vanilla", "none", "pe" or "tpe"; with the transformer
             also "rope" or "alibi".
-        views: how waves count positions, one or more of "start", "end", "relative".
+        views: how waves count positions, one or more of "start", "end",
+            "relative" and "context".
         dim: width of the embedding; set by `vectors`.
         hidden_dim: units of the hidden layer that compares two sentences; 0 for none.
         symmetric: whether (a, b) and (b, a) get the same answer; not so for entailment.
+        unknown_words: "shared" for one vector for all of them, "hashed" for that of a rare word.
         vectors: a file of pretrained vectors, or its name in the data home.
         epochs: maximum number of epochs.
         patience: epochs without a higher validation score after which training stops; 0 for never.
@@ -111,6 +113,7 @@ class PairClassifier(TextEstimator):
         bpe_size: int = TextConfig.bpe_size,
         min_count: int = TextConfig.min_count,
         max_vocabulary: int | None = TextConfig.max_vocabulary,
+        unknown_words: str = "hashed",
         vectors: str | os.PathLike[str] | None = TextConfig.vectors,
         vector_scale: float = TextConfig.vector_scale,
         freeze_vectors: bool = TextConfig.freeze_vectors,

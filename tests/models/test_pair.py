@@ -52,7 +52,7 @@ def test_every_encoder_and_embedding_runs_alone_in_a_batch_and_padded(encoder, e
 def test_sentence_vectors_are_normalized_in_blocks(embedding, readout):
     model = network(embedding=embedding, readout=readout, dim=16)
     vectors = model.normalized(sentences(5, 7))
-    n_blocks = {"none": 1}.get(embedding, 6 if readout == "concat" else 3)
+    n_blocks = {"none": 1}.get(embedding, 8 if readout == "concat" else 4)
     assert vectors.shape == (5, model.sentence_dim) == (5, 16 * n_blocks)
     blocks = vectors.unflatten(-1, (n_blocks, 16))
     assert_close(blocks.mean(-1), torch.zeros(5, n_blocks), rtol=0, atol=1e-5)

@@ -35,6 +35,11 @@ class TextPairs:
         )
         return TextPairs(first, second, labels, name)
 
+    def joined(self, other: TextPairs) -> TextPairs:
+        """These pairs and others."""
+        first, second = self.first + other.first, self.second + other.second
+        return TextPairs(first, second, self.labels + other.labels, f"{self.name}, {other.name}")
+
     def groups(self) -> list[int]:
         """The number of each pair's group; pairs that share a sentence are in the same group."""
         parent: dict[str, str] = {}
@@ -121,19 +126,21 @@ def hold_out(
     return pairs.subset(rest, f"{name} train"), pairs.subset(sorted(held), f"{name} dev")
 
 
-def load_pair_splits(name: str) -> PairSplits:
-    """A data set of the catalogue from the data home, labels as class names."""
+def load_part(name: str, split: str) -> TextPairs:
+    """A part of a data set of the catalogue from the data home, labels as class names."""
     dataset = dataset_named(name, "matching")
+    label = "label" if dataset.classes else "score"
+    checked = class_cell(dataset.classes) if dataset.classes else number_cell
+    path = dataset.path(dataset.file(split))
+    pairs = read_pairs(path, text_a="text_a", text_b="text_b", label=label, checked=checked)
+    return replace(pairs, name=f"{name} {split}")
 
-    def load(split: str) -> TextPairs:
-        label = "label" if dataset.classes else "score"
-        checked = class_cell(dataset.classes) if dataset.classes else number_cell
-        path = dataset.path(dataset.file(split))
-        pairs = read_pairs(path, text_a="text_a", text_b="text_b", label=label, checked=checked)
-        return replace(pairs, name=f"{name} {split}")
 
-    test = load("test") if dataset.has("test") else None
+def load_pair_splits(name: str) -> PairSplits:
+    """A data set of the catalogue from the data home."""
+    dataset = dataset_named(name, "matching")
+    test = load_part(name, "test") if dataset.has("test") else None
     if dataset.has("train") and dataset.has("dev"):
-        return PairSplits(load("train"), load("dev"), test)
-    pairs = load("train" if dataset.has("train") else "dev")
+        return PairSplits(load_part(name, "train"), load_part(name, "dev"), test)
+    pairs = load_part(name, "train" if dataset.has("train") else "dev")
     return PairSplits(*hold_out(pairs, keep_classes=bool(dataset.classes)), test)

@@ -12,9 +12,10 @@ EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order",
 Sharing = Literal["word", "dim"] | None
 """`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
 `"dim"`: one per word, shared by all dimensions."""
-View = Literal["start", "end", "relative"]
-"""How positions are counted: 1, 2, … from the first word; 1, 2, … from the last; or as a fraction
-of the length."""
+View = Literal["start", "end", "relative", "context"]
+"""How positions are counted: 1, 2, … from the first word; 1, 2, … from the last; as a fraction of
+the length; or from each of the words before."""
+MAX_VIEWS = 16
 FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
 
 IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
@@ -54,9 +55,9 @@ class EmbeddingConfig:
     freeze_frequency: bool = False
     """complex-order: do not train the frequencies."""
     views: tuple[View, ...] = ("start",)
-    """complex-order: how positions are counted: from the start, from the end, or relative to the
-    length. Several give waves side by side, of the same amplitudes and with frequencies of their
-    own."""
+    """complex-order: how positions are counted: from the start, from the end, relative to the
+    length, or from each of the words before (context). Several give waves side by side, of the same
+    amplitudes and with frequencies of their own."""
     word_scale: float | None = None
     """Standard deviation of the initial word vectors or amplitudes, where there are no pretrained
     vectors; None for 1/√dim."""
@@ -65,8 +66,12 @@ class EmbeddingConfig:
 
     def __post_init__(self) -> None:
         check_limits(self, {"word_scale": SCALE, "position_scale": SCALE})
-        if not self.views or len(set(self.views)) < len(self.views):
-            raise WordwaveError(f"views must be one or more, each once, got {self.views}")
+        if not 1 <= len(self.views) <= MAX_VIEWS or self.views.count("context") > 1:
+            raise WordwaveError(
+                f"views must be 1 to {MAX_VIEWS}, context at most once, got {self.views}"
+            )
+        if self.views[0] == "context":
+            raise WordwaveError("views must begin with start, end or relative, got context first")
 
     @property
     def field(self) -> Literal["real", "complex"]:

@@ -67,6 +67,7 @@ class CachedBag:
         # The word's position alone must decide what it adds.
         counts_from_start = model.config.embedding.views == ("start",)
         is_sum = model.config.encoder == "fasttext" and not model.by_magnitude
+        is_sum = is_sum and model.config.pooling != "max"
         return plain and is_sum and counts_from_start
 
     def accepts(self, sentences: Sentences) -> bool:

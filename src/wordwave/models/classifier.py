@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.embedding import build
+from wordwave.embedding import Embedding, build
+from wordwave.embedding.views import WaveViews
 from wordwave.errors import WordwaveError
 from wordwave.layers import (
     LSTM,
@@ -44,11 +45,11 @@ def pool_max(x: Tensor, mask: Tensor) -> Tensor:
 
 
 class Bag(nn.Module):
-    """A sum or mean of embeddings: word order counts only as far as the embedding encodes it."""
+    """Pooled embeddings: word order counts only as far as the embedding encodes it."""
 
     def __init__(self, config: ModelConfig, field: Field) -> None:
         super().__init__()
-        self.pool = pool_sum if config.pooling == "sum" else pool_mean
+        self.pool = {"sum": pool_sum, "mean": pool_mean, "max": pool_max}[config.pooling]
         self.out_dim = n_parts(field) * config.dim
 
     def hidden_states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
@@ -61,7 +62,7 @@ class Bag(nn.Module):
 
 
 class Recurrent(Bag):
-    """A bidirectional LSTM and mean pooling."""
+    """A bidirectional LSTM and mean or max pooling."""
 
     def __init__(self, config: ModelConfig, field: Field) -> None:
         super().__init__(config, field)
@@ -74,7 +75,8 @@ class Recurrent(Bag):
             field=field,
             share=config.share,
         )
-        self.pool = pool_mean
+        if config.pooling == "sum":
+            self.pool = pool_mean
         self.out_dim = n_parts(field) * self.lstm.out_dim
 
     def hidden_states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
@@ -82,7 +84,7 @@ class Recurrent(Bag):
 
 
 class Transformer(Bag):
-    """Pre-norm Transformer layers, a final norm, and a sum or mean."""
+    """Pre-norm Transformer layers, a final norm, and pooling."""
 
     def __init__(self, config: ModelConfig, field: Field) -> None:
         super().__init__(config, field)
@@ -135,25 +137,30 @@ class SentenceModel(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int, **options: Any) -> None:
         super().__init__()
         self.config = config
-        self.embedding = build(
-            config.embedding,
-            vocab_size,
-            config.dim,
-            max_length=config.max_length,
-            padding_idx=PADDING_ID,
-            **options,
-        )
+        self.embedding = self._build_embedding(vocab_size, padding_idx=PADDING_ID, **options)
         field = self.embedding.field
-        self.dropout = Dropout(config.dropout, field=field)
+        self.dropout: nn.Module = Dropout(config.dropout, field=field)
         width = self.embedding.out_dim // n_parts(field)
         self.encoder = _ENCODERS[config.encoder](replace(config, dim=width), field)
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
         self.sentence_dim = self.encoder.out_dim // 2 if self.by_magnitude else self.encoder.out_dim
 
+    def _build_embedding(self, vocab_size: int, **options: Any) -> Embedding:
+        config = self.config
+        sizes = vocab_size, config.dim
+        return build(config.embedding, *sizes, max_length=config.max_length, **options)
+
     def sentence_vectors(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, sentence_dim)"""
-        x = self.dropout(self.embedding(ids, positions))
-        x = self._encode(x, ids != PADDING_ID, positions)
+        embedding, mask = self.embedding, ids != PADDING_ID
+        is_sum = type(self.encoder) is Bag and self.config.pooling != "max"
+        drops = self.training and not isinstance(self.dropout, nn.Identity)
+        if is_sum and isinstance(embedding, WaveViews) and not drops:
+            x = embedding.summed(ids, positions)
+            if self.config.pooling == "mean":
+                x = x / mask.sum(1, keepdim=True).clamp(min=1)
+        else:
+            x = self._encode(self.dropout(embedding(ids, positions)), mask, positions)
         return cx.magnitude(x) if self.by_magnitude else x
 
     def _encode(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
@@ -162,9 +169,10 @@ class SentenceModel(nn.Module):
     def _head(self, in_dim: int, out_dim: int) -> nn.Sequential:
         """Real layers from vectors of sentences to logits, with one hidden layer or none."""
         config = self.config
-        hidden: list[nn.Module] = [nn.Dropout(config.dropout)]
+        hidden: list[nn.Module] = [Dropout(config.dropout, field="real")]
         if config.hidden_dim:
-            hidden += [nn.Linear(in_dim, config.hidden_dim), nn.ReLU(), nn.Dropout(config.dropout)]
+            hidden += [nn.Linear(in_dim, config.hidden_dim), nn.ReLU()]
+            hidden += [Dropout(config.dropout, field="real")]
         return nn.Sequential(*hidden, nn.Linear(config.hidden_dim or in_dim, out_dim))
 
 
@@ -195,6 +203,7 @@ class PairNetwork(SentenceModel):
     ) -> None:
         super().__init__(config, vocab_size, **options)
         self.n_classes, self.symmetric = n_classes, config.symmetric
+        self.dropout = nn.Identity()  # word vectors are compared as they are
         self.block = config.dim if config.encoder == "fasttext" else self.sentence_dim
         self.head = self._head((3 if self.symmetric else 4) * self.sentence_dim, n_classes)
 

@@ -47,8 +47,9 @@ class ModelConfig:
     """Units of the real hidden layer between read-out and classes; 0 for none."""
     dropout: float = 0.5
     """Dropout probability after the embedding and before the classes."""
-    pooling: Literal["sum", "mean"] = "mean"
-    """fasttext and transformer: how the words of a text are pooled."""
+    pooling: Literal["sum", "mean", "max"] = "mean"
+    """fasttext, transformer and lstm: how the words of a text are pooled; the lstm has no sum, and
+    takes the mean for it."""
     n_filters: int = 64
     """cnn: filters of each width."""
     widths: tuple[int, ...] = (3, 4, 5)
@@ -91,14 +92,15 @@ class PairModelConfig(ModelConfig):
             share_frequency="word",
             frequency_init="log-uniform",
             frequency_range=(0.003, 1.0),
-            views=("start", "end", "relative"),
+            views=("start", "end", "relative", "context"),
         )
     )
     dim: int = 256
     hidden_dim: int = 256
     """Units of the hidden layer that compares two sentences; 0 for none."""
     dropout: float = 0.1
-    pooling: Literal["sum", "mean"] = "sum"
+    """Dropout probability before each layer of the head."""
+    pooling: Literal["sum", "mean", "max"] = "sum"
     symmetric: bool = True
     """Whether (a, b) and (b, a) get the same answer; not so for entailment."""
 

@@ -288,7 +288,9 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         )
         make = partial(Classifier, config.model, len(vocabulary), len(labels))
         model = self.network(make, config, vocabulary, vectors)
-        encoder = TextEncoder(tokenizer, vocabulary, max_length=config.model.max_length)
+        hashed = config.text.unknown_words == "hashed"
+        length = config.model.max_length
+        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
         self.text_model = TextClassifier(model, encoder, labels, config)
         train, dev, self.test = (
             None if part is None else self._encoded(part)

@@ -134,9 +134,9 @@ class TextClassifier(
                 raise WordwaveError(f"labels must differ, got {clipped(labels)}")
         kind = config.text.tokenizer
         file = folder / "tokenizer.json" if kind == "bpe" else None
-        encoder = TextEncoder(
-            build_tokenizer(kind, file=file), vocabulary, max_length=config.model.max_length
-        )
+        tokenizer, length = build_tokenizer(kind, file=file), config.model.max_length
+        hashed = config.text.unknown_words == "hashed"
+        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
         model = load_model(folder, lambda: Classifier(config.model, len(vocabulary), len(labels)))
         return cls(model, encoder, labels, config)
 

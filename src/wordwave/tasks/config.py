@@ -81,6 +81,9 @@ class TextConfig:
     """Words that are rarer in the training set become the unknown word."""
     max_vocabulary: int | None = None
     """Keep only this many of the most frequent training words."""
+    unknown_words: Literal["shared", "hashed"] = "shared"
+    """What stands for a word that is not in the vocabulary: one vector for all of them, or that of
+    a rare training word, chosen by a hash, so that different unknown words stay different."""
     vectors: str | None = None
     """Pretrained vectors: a file (word2vec .bin, GloVe or fastText text, .npy beside .words.txt),
     or the name of one under vectors/ in the data home. They set the width of the embedding."""
@@ -161,9 +164,10 @@ class MatchingTrainingConfig(TrainingConfig):
     epochs: int = 12
     batch_size: int = 64
     word_dropout: float = 0.0
-    word_renaming: float = 0.3
-    """Probability that a word of a training pair is replaced by a random other one, the same
-    wherever it stands in both sentences: what decides is then how words are arranged."""
+    word_renaming: float = 0.5
+    """Probability that a word of a training pair, except the 100 most frequent ones, is replaced by
+    a random other one, the same wherever it stands in both sentences: what decides is then how
+    words are arranged."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,7 +179,7 @@ class MatchingConfig:
     """Train a matcher of sentence pairs: each sentence → vector, both compared → classes."""
 
     data: PairDataConfig = field(default_factory=PairDataConfig)
-    text: TextConfig = field(default_factory=TextConfig)
+    text: TextConfig = field(default_factory=lambda: TextConfig(unknown_words="hashed"))
     model: PairModelConfig = field(default_factory=PairModelConfig)
     training: MatchingTrainingConfig = field(default_factory=MatchingTrainingConfig)
 

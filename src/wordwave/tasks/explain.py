@@ -18,7 +18,7 @@ from wordwave.tasks.classifier import TextClassifier, finite, logits_of
 from wordwave.text.batching import Sentences
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer
-from wordwave.text.vocabulary import UNKNOWN, UNKNOWN_ID
+from wordwave.text.vocabulary import UNKNOWN
 
 
 def without(words: Tensor, n: int) -> Tensor:
@@ -249,7 +249,7 @@ def _words(
     return [
         WordContribution(
             word=token_text(classifier.encoder.tokenizer, token),
-            known=int(ids[i]) != UNKNOWN_ID,
+            known=token in classifier.encoder.vocabulary,
             amplitude=float(sizes[i]),
             frequency=None if frequencies is None else frequencies[i],
             importance=importance[i],

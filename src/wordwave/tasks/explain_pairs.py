@@ -32,7 +32,6 @@ from wordwave.tasks.explain import (
 )
 from wordwave.tasks.matcher import TextMatcher
 from wordwave.text.batching import Sentences
-from wordwave.text.vocabulary import UNKNOWN_ID
 
 
 @dataclass(frozen=True)
@@ -198,13 +197,11 @@ def explain_pair(
         label=labels[predicted] if labels else None,
         probabilities=dict(zip(labels, original.tolist(), strict=True)) if labels else {},
         p=float(p),
-        words_a=[
-            PairWord(*word) for word in _words(matcher, tokens_a, ids_a, tokens_b, p - removed_a)
-        ],
+        words_a=[PairWord(*word) for word in _words(matcher, tokens_a, tokens_b, p - removed_a)],
         words_b=[
             MovedPairWord(*word, *effect)
             for word, effect in zip(
-                _words(matcher, tokens_b, ids_b, tokens_a, p - removed_b), effects, strict=True
+                _words(matcher, tokens_b, tokens_a, p - removed_b), effects, strict=True
             )
         ],
         n_cut=(n_cut_a, n_cut_b),
@@ -237,12 +234,13 @@ def _outputs(matcher: TextMatcher, first: Tensor, second: Tensor) -> Tensor:
 
 
 def _words(
-    matcher: TextMatcher, tokens: list[str], ids: Tensor, others: list[str], importance: Tensor
+    matcher: TextMatcher, tokens: list[str], others: list[str], importance: Tensor
 ) -> Iterator[tuple[str, bool, bool, float]]:
-    """The fields of `PairWord`. Shape: ids (L,), importance (L,)"""
-    tokenizer, in_other = matcher.encoder.tokenizer, set(others)
-    for token, i, effect in zip(tokens, ids.tolist(), importance.tolist(), strict=True):
-        yield token_text(tokenizer, token), i != UNKNOWN_ID, token in in_other, effect
+    """The fields of `PairWord`. Shape: importance (L,)"""
+    encoder, in_other = matcher.encoder, set(others)
+    for token, effect in zip(tokens, importance.tolist(), strict=True):
+        known = token in encoder.vocabulary
+        yield token_text(encoder.tokenizer, token), known, token in in_other, effect
 
 
 def _reordering(

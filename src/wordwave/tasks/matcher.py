@@ -134,7 +134,9 @@ class TextMatcher(TextModel):
         kind = config.text.tokenizer
         file = folder / "tokenizer.json" if kind == "bpe" else None
         tokenizer = build_tokenizer(kind, file=file)
-        encoder = TextEncoder(tokenizer, vocabulary, max_length=config.model.max_length)
+        hashed = config.text.unknown_words == "hashed"
+        length = config.model.max_length
+        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
         n_classes = len(labels) or 1
         model = load_model(folder, lambda: PairNetwork(config.model, len(vocabulary), n_classes))
         return cls(model, encoder, labels, config, limits)

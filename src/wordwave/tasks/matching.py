@@ -25,7 +25,7 @@ from wordwave.tasks.matcher import TextMatcher, pair_logits
 from wordwave.tasks.run import Evaluation
 from wordwave.text.batching import Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
-from wordwave.text.vocabulary import PADDING_ID, SPECIALS, UNKNOWN_ID
+from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from wordwave.training.loop import Positions, Training
 from wordwave.training.positions import check_random_positions
 
@@ -54,8 +54,8 @@ class MatchingTask:
     train: EncodedPairs
     dev: EncodedPairs | None
     """The validation set."""
-    n_words: int
-    """In the vocabulary."""
+    rare: range
+    """The ids of rare words, which may be renamed."""
     word_dropout: float = 0.0
     word_renaming: float = 0.0
 
@@ -68,7 +68,7 @@ class MatchingTask:
         n_words = int((first != PADDING_ID).sum() + (second != PADDING_ID).sum())
         drawn = positions(first != PADDING_ID), positions(second != PADDING_ID)
         if self.word_renaming:
-            first, second = rename_words(first, second, self.word_renaming, self.n_words)
+            first, second = rename_words(first, second, self.word_renaming, self.rare)
         first, second = (self._dropped(ids).to(device) for ids in (first, second))
         given = None if drawn[0] is None else tuple(p.to(device) for p in drawn if p is not None)
         logits = model(first, second, given).float()
@@ -90,21 +90,22 @@ class MatchingTask:
         return {**selecting_metric(logits, self.dev.targets), "likelihood": -loss}
 
 
-def rename_words(
-    first: Tensor, second: Tensor, share: float, n_words: int
-) -> tuple[Tensor, Tensor]:
-    """Replace a share of the words of each pair by random others, the same wherever a word stands.
+def rename_words(first: Tensor, second: Tensor, share: float, rare: range) -> tuple[Tensor, Tensor]:
+    """Replace a share of the rare words of each pair by random others, the same wherever a word
+    stands.
 
     Shape: (B, L), (B, M) -> the same
     """
+    if not rare:
+        return first, second
     both = torch.cat([first, second], dim=1)
     # A word's first occurrence in the pair, the start of its run in the sorted row, draws for all.
     words, order = both.sort(dim=1, stable=True)
     starts = F.pad(words[:, 1:] != words[:, :-1], (1, 0), value=True)
     runs = torch.where(starts, torch.arange(both.shape[1]), 0).cummax(dim=1).values
     leader = torch.empty_like(order).scatter_(1, order, order.gather(1, runs))
-    is_renamed = (torch.rand(both.shape) < share).gather(1, leader) & (both >= len(SPECIALS))
-    new = torch.randint(len(SPECIALS), max(n_words, len(SPECIALS) + 1), both.shape)
+    is_renamed = (torch.rand(both.shape) < share).gather(1, leader) & (both >= rare.start)
+    new = torch.randint(rare.start, rare.stop, both.shape)
     renamed = torch.where(is_renamed, new.gather(1, leader), both)
     return renamed[:, : first.shape[1]], renamed[:, first.shape[1] :]
 
@@ -182,6 +183,7 @@ class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
 
     examples = "pairs"
     model_class, result_schema, counts_epochs = TextMatcher, _Result, True
+    network_class: type[PairNetwork] = PairNetwork
     next_command = "wordwave predict {run} pairs.tsv"
     config: MatchingConfig
     text_model: TextMatcher
@@ -213,7 +215,7 @@ class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
         n_classes = len(labels) or 1
         what = f"scores from {limits[0]:g} to {limits[1]:g}" if is_score else f"{n_classes} classes"
         self.notes = [f"{len(data.train):,} pairs, {len(vocabulary):,} words, {what}"]
-        make = partial(PairNetwork, config.model, len(vocabulary), n_classes)
+        make = partial(self.network_class, config.model, len(vocabulary), n_classes)
         check_training_fits(
             make,
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
@@ -222,7 +224,9 @@ class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
             row_sparse=config.training.row_sparse,
         )
         model = self.network(make, config, vocabulary, vectors)
-        encoder = TextEncoder(tokenizer, vocabulary, max_length=config.model.max_length)
+        hashed = config.text.unknown_words == "hashed"
+        length = config.model.max_length
+        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
         self.text_model = TextMatcher(model, encoder, labels, config, limits)
         train, dev, self.test = (
             None if part is None else self._encoded(part)
@@ -236,7 +240,8 @@ class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
             config.model.max_length if config.model.embedding.kind == "pe" else None,
         )
         shares = config.training.word_dropout, config.training.word_renaming
-        self.task = MatchingTask(train, dev, len(vocabulary), *shares)
+        rare = range(vocabulary.first_rare, len(vocabulary))
+        self.task = MatchingTask(train, dev, rare, *shares)
         self.fingerprint = data.fingerprint()
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,17 +33,28 @@ class TextEncoder:
 
     A text is split at white space and the ids of each chunk are cached, since most chunks of a text
     have been seen before. They are stored as bytes, which Python joins faster than lists.
+
+    Args:
+        max_length: longer texts are truncated to as many tokens.
+        hashed: unknown words have the ids of rare words, by their hash, instead of one of their
+            own.
     """
 
     def __init__(
-        self, tokenizer: TextTokenizer, vocabulary: Vocabulary, *, max_length: int
+        self,
+        tokenizer: TextTokenizer,
+        vocabulary: Vocabulary,
+        *,
+        max_length: int,
+        hashed: bool = False,
     ) -> None:
         if max_length < 1:
             raise WordwaveError(f"max_length must be at least 1, got {max_length}")
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.max_length = max_length
-        self._chunks = _ChunkCache(tokenizer, vocabulary)
+        self.hashed = hashed
+        self._chunks = _ChunkCache(tokenizer, vocabulary, hashed)
 
     def encode(self, texts: Iterable[str]) -> Encoded:
         """The ids of texts, truncated to `max_length` tokens."""
@@ -83,13 +95,13 @@ class TextEncoder:
 class _ChunkCache(dict[str, bytes]):
     """The ids of chunks, computed on first use; bounded in number and size."""
 
-    def __init__(self, tokenizer: TextTokenizer, vocabulary: Vocabulary) -> None:
+    def __init__(self, tokenizer: TextTokenizer, vocabulary: Vocabulary, hashed: bool) -> None:
         super().__init__()
         self._tokenizer = tokenizer
-        self._vocabulary = vocabulary
+        self._ids = partial(vocabulary.ids, hashed=hashed)
 
     def __missing__(self, chunk: str) -> bytes:
-        ids = array("i", self._vocabulary.ids(self._tokenizer(chunk))).tobytes()
+        ids = array("i", self._ids(self._tokenizer(chunk))).tobytes()
         if len(chunk) <= MAX_CACHED_LENGTH:
             if len(self) >= MAX_CACHED:
                 self.clear()

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from reprlib import repr as clipped
+from zlib import crc32
 
 from wordwave.errors import WordwaveError
 
 PADDING, UNKNOWN = "<pad>", "<unk>"
 PADDING_ID, UNKNOWN_ID = 0, 1
 SPECIALS = (PADDING, UNKNOWN)
+N_COMMON = 100
+"""The most frequent words of a vocabulary are those that hold sentences together."""
 
 
 class Vocabulary:
@@ -68,10 +71,24 @@ class Vocabulary:
         """All words by id, including the two specials."""
         return self._words
 
-    def ids(self, tokens: Iterable[str]) -> list[int]:
-        """The id of each token, 1 for unknown ones."""
+    def ids(self, tokens: Iterable[str], *, hashed: bool = False) -> list[int]:
+        """The id of each token; of unknown ones 1, or that of a rare word by their hash, so that
+        different unknown words have different ids."""
         known = self._ids.get
-        return [known(token, UNKNOWN_ID) for token in tokens]
+        if not hashed:
+            return [known(token, UNKNOWN_ID) for token in tokens]
+        return [known(token) or self._hashed(token) for token in tokens]
+
+    @property
+    def first_rare(self) -> int:
+        """The lowest id of a word that is not among the common ones."""
+        return len(SPECIALS) + min(N_COMMON, len(self._ids) // 2)
+
+    def _hashed(self, token: str) -> int:
+        rare = len(self) - self.first_rare
+        if not rare:
+            return UNKNOWN_ID
+        return self.first_rare + crc32(token.encode(errors="surrogatepass")) % rare
 
     def __len__(self) -> int:
         return len(self._words)
