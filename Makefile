@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python 3.11 and make:
-#   make demo    install, then run the main job on built-in data
+#   make demo    install, then train and compare sums of words on built-in data
 #   make test    install, then run all checks and tests (ORDER=1 shuffles the tests with that seed)
 # For the daily loop: make check, lint and the tests that are not marked slow, under two minutes.
 # make test-modes repeats the tests as other processors would run them (MODES="scalar order-1").

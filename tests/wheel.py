@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+BUILT_IN = {str(p.relative_to(ROOT / "src")) for p in ROOT.glob("src/wordwave/data/builtin/*")}
 ROWS = "".join(f"{'good fine' if i % 2 else 'bad poor'} word{i % 7},{i % 2}\n" for i in range(40))
 TINY = "--dim 4 --hidden-dim 4 --epochs 1 --precision fp32"
 TRAIN = f"wordwave train classify --data t.csv --out run {TINY}"
@@ -48,6 +50,7 @@ USES = {  # extra: Python code, or commands
         "--feed-forward-dim 4 --segment-length 8 --memory-length 8 --max-steps 2 --eval-every 1",
         "wordwave generate lm --length 5",
         "wordwave data list",
+        f"wordwave train match --data built-in --out match {TINY} --max-steps 2",
     ],
     "translate": [
         "wordwave train translate --source s.txt --target s.txt --out mt --dim 4 --n-heads 2 "
@@ -121,6 +124,9 @@ def main():
         subprocess.run(build, check=True)
         (wheel,) = Path(name).glob("*.whl")
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB")
+        with zipfile.ZipFile(wheel) as archive:  # built-in data with its notice and licence
+            if missing := BUILT_IN - set(archive.namelist()):
+                sys.exit(f"the wheel lacks {missing}")
         for extra in sys.argv[1:] or USES:
             with tempfile.TemporaryDirectory() as folder:
                 whole, base = check(extra, wheel, Path(folder))

@@ -57,6 +57,7 @@ def test_list_shows_every_set_and_what_is_here(tmp_path):
     assert shown.returncode == 0 and str(tmp_path) in shown.stdout
     rows = {line.split()[1]: line for line in shown.stdout.splitlines() if line.startswith("│ ")}
     assert {"mr", "subj", "cr", "mpqa", "sst2", "trec"} <= rows.keys()
+    assert "17,064 pairs" in shown.stdout and " yes " in rows["built-in"]
     assert " yes " in rows["cr"] and " no " in rows["mr"] and "10,662" in rows["mr"]
 
 

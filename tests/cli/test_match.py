@@ -205,7 +205,18 @@ def test_names_and_options_that_do_not_go_together(cli, tmp_path):
 
     refused(said="there must be pairs to train on: --data FILE.tsv")
     refused("--data", "paws-wik", said="did you mean 'paws-wiki'")
-    refused("--data", "sts-b", "--similarity", "x", said="go with files of your own")
+    refused("--data", "buildin", said="did you mean 'built-in'")
+    for name in ("sts-b", "built-in"):
+        refused("--data", name, "--similarity", "x", said="go with files of your own")
+    refused("--data", "built-in", "--dev", "dev.tsv", said="not with 'built-in'")
+
+
+def test_built_in_pairs_need_no_file_and_are_tested_on_their_own_part(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path / "nothing"))
+    said = train(cli, "built-in", tmp_path / "run", "--max-steps", "2")
+    assert said.code == 0 and "6,400 pairs" in said.out and "800 pairs" in said.out
+    again = cli.call("evaluate", tmp_path / "run")
+    assert again.code == 0 and "built-in test" in again.out
 
 
 def test_what_cannot_be_predicted_is_refused_in_one_line(cli, matcher, trained, tmp_path):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from wordwave.data.pairs import TextPairs, hold_out, load_pair_splits, read_pairs
+from wordwave.data import pairs as pairs_module
+from wordwave.data.pairs import BUILT_IN_FILE, TextPairs, hold_out, load_pair_splits, read_pairs
 from wordwave.data.tables import number_cell
 
 COLUMNS = {"text_a": "a", "text_b": "b", "label": "label"}
@@ -160,3 +161,30 @@ def test_data_sets_by_name(tmp_path, monkeypatch):
         prepared(tmp_path, "paws-wiki.test", "text_a\ttext_b\tlabel", f"a\tb\t{wrong}")
         with pytest.raises(ValueError, match=f"line 2: label must be 0 … 1, got '{wrong}'"):
             load_pair_splits("paws-wiki")
+
+
+def test_the_built_in_pairs_are_whole_and_their_parts_share_no_sentence():
+    parts = load_pair_splits("built-in")
+    parts = (parts.train, parts.dev, parts.test)
+    assert [len(part) for part in parts] == [6_400, 800, 800]
+    assert sum(part.labels.count("paraphrase") for part in parts) == 3_539
+    assert {label for part in parts for label in part.labels} == {"different", "paraphrase"}
+    train, dev, test = (
+        {"".join(s.lower().split()) for s in (*part.first, *part.second)} for part in parts
+    )
+    assert not (train & dev or train & test or dev & test)
+
+
+def test_the_built_in_pairs_say_where_they_are_from():
+    notice = (BUILT_IN_FILE.parent / "NOTICE.md").read_text()
+    for words in (BUILT_IN_FILE.name, "Google LLC", "NAACL 2019", "Wikipedia", "any purpose"):
+        assert words in notice
+
+
+@pytest.mark.parametrize("damage", [lambda c: c[:-20], lambda c: gzip.compress(b"a")])
+def test_damaged_built_in_pairs_are_refused(tmp_path, monkeypatch, damage):
+    file = tmp_path / BUILT_IN_FILE.name
+    file.write_bytes(damage(BUILT_IN_FILE.read_bytes()))
+    monkeypatch.setattr(pairs_module, "BUILT_IN_FILE", file)
+    with pytest.raises(ValueError, match="wrong checksum: install wordwave again"):
+        load_pair_splits("built-in")

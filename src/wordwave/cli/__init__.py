@@ -16,7 +16,7 @@ from wordwave import __version__
 from wordwave.errors import WordwaveError, missing_extra, suggestion
 
 VERBS = {
-    "demo": "the order laboratory in small, on built-in data",
+    "demo": "word order in sums of words, on generated and on real sentences",
     "data list": "list the known data sets and which of them are here",
     "data prepare": "download a data set, check it and convert it",
     "data verify": "check the prepared data sets against their checksums",

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from wordwave.cli.console import Console, parsed
 from wordwave.data import prepare as preparation
-from wordwave.data.registry import DataSet, catalogue, data_home, dataset_named
+from wordwave.data.registry import BUILT_IN, DataSet, catalogue, data_home, dataset_named
 from wordwave.errors import WordwaveError
 
 ALL = "all"
@@ -53,6 +53,9 @@ def list(args: Sequence[str], prog: str) -> None:
         n, n_files = dataset.n_present(), len(dataset.local_files())
         prepared = "no" if not n else "yes" if n == n_files else "in part"
         table.add_row(dataset.name, dataset.description, dataset.size, prepared, dataset.licence)
+    licence = catalogue()["paws-wiki"].licence
+    table.add_row(BUILT_IN, "train match: a part of paws-wiki", "8,000 pairs", "yes", licence)
+    table.add_row(BUILT_IN, "train translate: en-de", "17,064 pairs", "yes", "Apache-2.0")
     console = Console()
     console.print(table)
     console.print(f"Data home: {data_home()} (set WORDWAVE_DATA to change it)")

@@ -11,7 +11,7 @@ from wordwave.cli.console import Console, parsed
 from wordwave.cli.progress import completed
 from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.errors import WordwaveError
-from wordwave.grid import Grid, Store, check_grid
+from wordwave.grid import Grid, Record, Store, check_grid
 from wordwave.lab import report
 from wordwave.lab.laboratory import KEY, Budget, Laboratory, cells, check_lengths, is_record
 from wordwave.models.config import ENCODERS
@@ -56,8 +56,8 @@ def probe(args: list[str], prog: str) -> None:
     run_probe(parsed(ProbeOptions, args, prog))
 
 
-def run_probe(options: ProbeOptions) -> None:
-    """Check the options, run what is missing, and report."""
+def run_probe(options: ProbeOptions) -> list[Record]:
+    """Check the options, run what is missing, and report; returns the records."""
     from wordwave.lab.figures import draw_figures
     from wordwave.lab.tasks import PAIR_TASKS, SEQUENCE_TASKS, probe_task
 
@@ -91,6 +91,7 @@ def run_probe(options: ProbeOptions) -> None:
         written = report.write_files(comparable, options.out, note)
         written += draw_figures(comparable, options.out)
         console.print("Written: " + ", ".join(map(str, (store.path, *written))))
+    return records
 
 
 def parse_lengths(text: str) -> tuple[int, int]:

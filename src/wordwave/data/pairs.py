@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wordwave.data.registry import dataset_named
+from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, DataSet, dataset_named, names
 from wordwave.data.splits import DEV_SHARE
 from wordwave.data.tables import Cell, class_cell, label_cell, number_cell, read_table, text_cell
 from wordwave.errors import WordwaveError
-from wordwave.files import sha256_of
+from wordwave.files import DAMAGED, open_binary, sha256_of
+
+BUILT_IN_FILE = BUILT_IN_FOLDER / "paws-wiki.dev.tsv.gz"
 
 
 @dataclass(frozen=True)
@@ -126,21 +128,50 @@ def hold_out(
     return pairs.subset(rest, f"{name} train"), pairs.subset(sorted(held), f"{name} dev")
 
 
+def pair_set_names() -> tuple[str, ...]:
+    """The data sets that have a name."""
+    return (BUILT_IN, *names("matching"))
+
+
 def load_part(name: str, split: str) -> TextPairs:
     """A part of a data set of the catalogue from the data home, labels as class names."""
     dataset = dataset_named(name, "matching")
-    label = "label" if dataset.classes else "score"
-    checked = class_cell(dataset.classes) if dataset.classes else number_cell
-    path = dataset.path(dataset.file(split))
-    pairs = read_pairs(path, text_a="text_a", text_b="text_b", label=label, checked=checked)
+    pairs = _read_prepared(dataset, dataset.path(dataset.file(split)))
     return replace(pairs, name=f"{name} {split}")
 
 
 def load_pair_splits(name: str) -> PairSplits:
-    """A data set of the catalogue from the data home."""
+    """A data set by name, labels as class names."""
+    if name == BUILT_IN:
+        return _built_in()
     dataset = dataset_named(name, "matching")
     test = load_part(name, "test") if dataset.has("test") else None
     if dataset.has("train") and dataset.has("dev"):
         return PairSplits(load_part(name, "train"), load_part(name, "dev"), test)
     pairs = load_part(name, "train" if dataset.has("train") else "dev")
     return PairSplits(*hold_out(pairs, keep_classes=bool(dataset.classes)), test)
+
+
+def _built_in() -> PairSplits:
+    """The validation part of PAWS-Wiki, of which a tenth is held out for validation and another one
+    for testing: none of the three shares a sentence with the others. The official test part is not
+    in it."""
+    dataset = dataset_named("paws-wiki")
+    try:
+        with open_binary(BUILT_IN_FILE) as file:
+            is_whole = sha256_of(file) == dataset.file("dev").sha256
+    except DAMAGED:
+        is_whole = False
+    if not is_whole:
+        raise WordwaveError(f"'{BUILT_IN_FILE}' has the wrong checksum: install wordwave again")
+    pairs = replace(_read_prepared(dataset, BUILT_IN_FILE), name=BUILT_IN)
+    rest, test = hold_out(pairs)
+    train, dev = hold_out(rest, share=len(test) / len(rest))
+    parts = {"train": train, "dev": dev, "test": test}
+    return PairSplits(*(replace(part, name=f"{BUILT_IN} {key}") for key, part in parts.items()))
+
+
+def _read_prepared(dataset: DataSet, path: Path) -> TextPairs:
+    label = "label" if dataset.classes else "score"
+    checked = class_cell(dataset.classes) if dataset.classes else number_cell
+    return read_pairs(path, text_a="text_a", text_b="text_b", label=label, checked=checked)

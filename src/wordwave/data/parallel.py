@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from wordwave.data.registry import data_home, dataset_named
+from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, data_home, dataset_named
 from wordwave.data.tables import read_prepared, read_texts
 from wordwave.errors import WordwaveError
 from wordwave.files import sha256_of
 
-BUILT_IN = "built-in"
-BUILT_IN_FILE = Path(__file__).parent / "builtin" / "homeassistant-2026.9.4.en-de.tsv.gz"
+BUILT_IN_FILE = BUILT_IN_FOLDER / "homeassistant-2026.9.4.en-de.tsv.gz"
 BUILT_IN_LANGUAGES = ("en", "de")
 MAX_DEV_PAIRS = 1000
 

@@ -16,6 +16,9 @@ from wordwave.config_io import from_dict
 from wordwave.errors import WordwaveError, unknown
 
 Task = Literal["classification", "matching", "translation", "language-modelling"]
+BUILT_IN = "built-in"
+"""The name of the pairs that come with wordwave, for translation and for matching."""
+BUILT_IN_FOLDER = Path(__file__).parent / "builtin"
 
 
 @dataclass(frozen=True)

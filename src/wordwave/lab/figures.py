@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from matplotlib.lines import Line2D
 
 from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.grid import Record
+from wordwave.lab.paraphrases import ROWS
 from wordwave.lab.report import Accuracies, accuracies_at, lengths_in, rows_in, sensitivities
 from wordwave.lab.tasks import PAIR_TASKS, TEXT_TASK
-from wordwave.plotting import new_figure, save_figure
+from wordwave.plotting import new_figure, save_figure, tidy
 
 Points = list[tuple[float, float]]
 EMBEDDING_COLOURS = {
@@ -118,6 +119,61 @@ def draw_sensitivities(records: Sequence[Record], path: Path) -> Path:
     axes.set_title("Words whose place decides (blue, above) and all others (grey)", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return save_figure(figure, path)
+
+
+def draw_demo(generated: Sequence[Record], real: Sequence[Record], path: Path) -> Path:
+    """Accuracy on the tasks of the laboratory, and beside it AUC on real paraphrases.
+
+    Args:
+        generated: records of the laboratory, of one encoder and one range of lengths.
+        real: records of `wordwave.lab.paraphrases`.
+    """
+    found = accuracies_at(generated, lengths_in(generated)[0])
+    kinds = [kind for kind in EMBEDDING_KINDS if any(key[2] == kind for key in found)]
+    figure = new_figure(11, 4.6)
+    tasks, pairs = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    width = 0.84 / len(kinds)
+    rows = rows_in(found)
+    for i, kind in enumerate(kinds):
+        means = [_mean(found.get((*row, kind))) for row in rows]
+        places = [n + (i - (len(kinds) - 1) / 2) * width for n in range(len(rows))]
+        _draw_bars(tasks, places, means, [kind] * len(rows), width=0.92 * width, size=7)
+    tasks.set_xticks(range(len(rows)), [task for task, _ in rows], fontsize=10)
+    tasks.set_title("Generated sentences: accuracy", fontsize=11)
+    auc = {r["embedding"]: r["auc"] for r in real}
+    shown = [kind for kind in ROWS if kind in auc]
+    values = [auc[kind] for kind in shown]
+    _draw_bars(pairs, range(len(shown)), values, shown, width=0.6, size=10)
+    names = [ROWS[kind].replace(" + ", "\n+ ") for kind in shown]
+    pairs.set_xticks(range(len(shown)), names, fontsize=10)
+    pairs.set_title("Paraphrases of Wikipedia sentences (PAWS): AUC", fontsize=11)
+    for axes in (tasks, pairs):
+        axes.axhline(0.5, color="#444444", lw=0.9, ls=":")
+        axes.set_ylim(0, 1.08)
+        axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "guessing  0.5", "0.75", "1"])
+        axes.tick_params(length=0)
+        tidy(axes)
+    squares = [Line2D([], [], color=EMBEDDING_COLOURS[k], marker="s", lw=0, ms=8) for k in kinds]
+    figure.legend(
+        squares, kinds, loc="outside lower center", ncols=len(kinds), frameon=False, fontsize=10
+    )
+    figure.suptitle("Which sums of words keep their order?", fontsize=13)
+    return save_figure(figure, path)
+
+
+def _draw_bars(
+    axes: Any,
+    places: Iterable[float],
+    values: Sequence[float],
+    kinds: Sequence[str],
+    *,
+    width: float,
+    size: float,
+) -> None:
+    """Bars in the colours of embeddings, each below its value in letters of a size."""
+    colours = [EMBEDDING_COLOURS[kind] for kind in kinds]
+    bars = axes.bar(list(places), values, width, color=colours)
+    axes.bar_label(bars, [f"{value:.2f}" for value in values], fontsize=size, padding=2)
 
 
 def _points(ranges: Mapping[str, Accuracies], row: tuple[str, str, str]) -> Points:

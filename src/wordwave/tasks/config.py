@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wordwave.config_io import conform, read_settings
-from wordwave.data.parallel import BUILT_IN
-from wordwave.data.registry import dataset_named, names
+from wordwave.data.pairs import pair_set_names
+from wordwave.data.registry import BUILT_IN, dataset_named, names
 from wordwave.errors import WordwaveError
 from wordwave.limits import COUNT, check_fractions, check_limits
 from wordwave.models.config import (
@@ -126,8 +126,8 @@ class PairDataConfig:
     """The pairs of sentences of a matcher."""
 
     data: str = ""
-    """A data set by name (paws-wiki, paws-qqp, sts-b, sick), or a file of your own: .csv, .tsv or
-    .jsonl, also .gz."""
+    """built-in (a part of PAWS-Wiki, no download), another data set by name (paws-wiki, paws-qqp,
+    sts-b, sick), or a file of your own: .csv, .tsv or .jsonl, also .gz."""
     dev: str | None = None
     """Validation set: a file; by default a tenth of the training pairs, cut so that it shares no
     sentence with the others. It selects the best epoch."""
@@ -146,7 +146,7 @@ class PairDataConfig:
     def files(self) -> tuple[str, ...]:
         """The files that it names; none for a data set by name."""
         named = tuple(name for name in (self.data, self.dev, self.test) if name)
-        known = [IN_MEMORY, *names("matching")]
+        known = [IN_MEMORY, *pair_set_names()]
         return () if len(named) == 1 and named[0] in known else named
 
     @property

@@ -13,8 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.data.pairs import PairSplits, TextPairs, hold_out, load_pair_splits, read_pairs
-from wordwave.data.registry import names
+from wordwave.data.pairs import (
+    PairSplits,
+    TextPairs,
+    hold_out,
+    load_pair_splits,
+    pair_set_names,
+    read_pairs,
+)
 from wordwave.data.tables import label_cell, number_cell
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import check_training_fits
@@ -309,15 +315,16 @@ def load_pairs(data: PairDataConfig) -> PairSplits:
     """Training, validation and test pairs; `test` is `None` if none are named."""
     if not data.data:
         raise WordwaveError(
-            "there must be pairs to train on: --data FILE.tsv, or --data NAME (wordwave data list)"
+            "there must be pairs to train on: --data FILE.tsv, --data built-in, or --data NAME "
+            "(wordwave data list)"
         )
-    if data.data in names("matching"):
+    if data.data in pair_set_names():
         if data.dev or data.test or data.similarity:
             raise WordwaveError(
                 f"--dev, --test and --similarity go with files of your own, not with {data.data!r}"
             )
         return load_pair_splits(data.data)
-    hint = suggestion(data.data, names("matching"))
+    hint = suggestion(data.data, pair_set_names())
     if hint and not Path(data.data).exists():
         raise WordwaveError(f"there is no data set or file {data.data!r}{hint}")
     is_score = data.similarity is not None

@@ -15,14 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave.data.parallel import (
-    BUILT_IN,
     ParallelSentences,
     ParallelSplits,
     cut_dev,
     load_named,
     read_pairs,
 )
-from wordwave.data.registry import names
+from wordwave.data.registry import BUILT_IN, names
 from wordwave.errors import WordwaveError, unknown
 from wordwave.files import write_text
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
