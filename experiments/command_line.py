@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from experiments.cells import TrainingCell
     from experiments.long_table import LongTable
     from wordwave.cli.console import Console
-    from wordwave.grid import Store
+    from wordwave.grid import Record, Store
     from wordwave.tables import ResultTable
 
 
 Target = Literal[
-    "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report"
-]
+    "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report",
+    "enrich",
+]  # fmt: skip
 WORDS_TARGETS = ("table7", "fig1", "fig6")
 """Targets that need δ of all words."""
 MAX_ROUNDS, MAX_TRIALS = 1000, 100_000
@@ -65,8 +66,8 @@ class Options:
     """
 
     target: tyro.conf.Positional[Target]
-    """table3 and report only show what was trained. Tables 5 and 6 have options of their own:
-    python -m experiments table5 --help."""
+    """table3 and report only show what was trained. Tables 5 and 6 and enrich have options of their
+    own: python -m experiments table5 --help."""
     folds: int = 10
     """How many of the ten folds of mr, subj, cr and mpqa."""
     seeds: int = 1
@@ -241,17 +242,73 @@ class Table6Options(LongOptions):
     each row, each with one change, compared on the validation set."""
 
 
+EnrichVariant = Literal["frozen", "plain", "enriched", "replaced"]
+
+
+@dataclass(frozen=True)
+class EnrichOptions:
+    """A pretrained encoder fine-tuned on PAWS pairs: as it is, with waves added to its word vectors
+    (ww.enrich), with waves in place of its position table, and frozen with a trained head.
+
+    Learning rate and epoch are selected on validation pairs. Run the same command again to resume.
+    """
+
+    model: str = "all-MiniLM-L6-v2"
+    """Name of the encoder in the records."""
+    weights: str | None = None
+    """Folder of the encoder and its tokenizer; by default sentence-transformers/MODEL of the
+    Hugging Face hub."""
+    variants: tuple[EnrichVariant, ...] = ("frozen", "plain", "enriched", "replaced")
+    """What to train."""
+    learning_rates: tuple[float, ...] = (5e-5, 1e-4)
+    """Peak learning rates of the pretrained weights, the same for all variants; those of the head
+    and the waves are 20 times as high."""
+    pairs: int = 0
+    """Training pairs, a random subset; 0 for all."""
+    epochs: int = 2
+    """Passes over the training pairs."""
+    max_length: int = 64
+    """Subwords of a text; what follows is truncated."""
+    seeds: int = 1
+    """Number of seeds: 0, 1, …"""
+    jobs: int = 1
+    """Trainings at once, one thread each."""
+    out: Path = Path("results/pairs")
+    """Folder of enrich.jsonl, run folders and the table."""
+    score_test: bool = False
+    """Score the test pairs once, by the learning rate and the epoch that were selected for each
+    variant; trains nothing."""
+    estimate_only: bool = False
+    """Print how long it would take, and stop."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("pairs", 0), ("epochs", 1), ("max_length", 3)):
+            if getattr(self, name) < low:
+                raise WordwaveError(f"{name} must be at least {low}, got {getattr(self, name)}")
+        for name in ("variants", "learning_rates"):
+            given = getattr(self, name)
+            if len(set(given)) < max(len(given), 1):
+                shown = " ".join(map(str, given)) or "none"
+                raise WordwaveError(f"{name} must name at least one, and each once, got {shown}")
+        if not all(0 < rate < 1 for rate in self.learning_rates):
+            shown = " ".join(map(str, self.learning_rates))
+            raise WordwaveError(f"learning_rates must be above 0 and below 1, got {shown}")
+        check_grid(len(self.variants) * len(self.learning_rates), self.seeds, self.jobs)
+
+
 def main(args: list[str], prog: str) -> None:
     """`python -m experiments`"""
-    # Tables 5 and 6 have options of their own, before which these two flags may stand.
+    # Some targets have options of their own, before which these two flags may stand.
     flags = ("--estimate-only", "--report-only")
     at = next((i for i, word in enumerate(args) if word not in flags), len(args))
-    if args[at : at + 1] in (["table5"], ["table6"]):
-        run = {"table5": run_table5, "table6": run_table6}[args[at]]
+    own = {"table5": run_table5, "table6": run_table6, "enrich": run_enrich}
+    if (run := own.get(" ".join(args[at : at + 1]))) is not None:
         run([*args[:at], *args[at + 1 :]], f"{prog} {args[at]}")
         return
     options = parsed(Options, args, prog)
-    if options.target in ("table5", "table6"):
+    if options.target in own:
         raise WordwaveError(f"{options.target} must come before its options, which are its own")
     options.check()
     run_classifiers(options)
@@ -366,6 +423,52 @@ def run_table6(args: list[str], prog: str) -> None:
             show([choices_table(table)], table.out, [], console)
         elif console is not None:
             show([table6_table(table)], table.out, draw_table6(table), console)
+
+
+def run_enrich(args: list[str], prog: str) -> None:
+    """`python -m experiments enrich`"""
+    options = parsed(EnrichOptions, args, prog)
+    from experiments.enrich import Enrich, enrich_table
+    from experiments.launch import spelled
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import completed
+
+    table = Enrich(
+        options.out,
+        options.model,
+        options.weights or f"sentence-transformers/{options.model}",
+        options.variants,
+        options.learning_rates,
+        options.pairs,
+        options.epochs,
+        options.max_length,
+        options.seeds,
+    )
+    console = Console()
+    grid = table.test_grid if options.score_test else table.grid
+    missing = list(grid.missing().values())
+    if missing and not (options.report_only or options.score_test):
+        left = table.estimated_seconds(missing) / options.jobs
+        console.print(
+            f"{len(missing)} of {len(grid.cells)} trainings are missing: about {spelled(left)} "
+            f"with {options.jobs} at once, on a core each. "
+            f"Metrics: {table.out}/runs/*/metrics.jsonl"
+        )
+    if options.estimate_only:
+        return
+    with completed(
+        grid,
+        console,
+        report_only=options.report_only,
+        n_jobs=options.jobs,
+        on_record=lambda r: console.print(_enrich_line(r)),
+    ):
+        show([enrich_table(table)], table.out, [], console)
+
+
+def _enrich_line(record: Record) -> str:
+    scores = f"{record['part']} AUC {record['auc']:.4f}, accuracy {record['accuracy']:.4f}"
+    return f"{record['variant']}, learning rate {record['learning_rate']:g}: {scores}"
 
 
 @contextmanager
