@@ -25,6 +25,7 @@ from torch.optim import AdamW
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.long_table import FLOPS
 from wordwave.data.pairs import PairSplits, TextPairs, hold_out, read_pairs
 from wordwave.data.registry import dataset_named
 from wordwave.data.tables import class_cell
@@ -61,14 +62,8 @@ FREQUENCIES = 0.1
 FROZEN_EPOCHS = 20
 """Epochs of a head on vectors that do not change, which takes seconds."""
 BATCH_SIZE, DROPOUT = 32, 0.1
-FLOPS = 3e10
-"""Floating-point operations per second of a core in training; see long_table.py."""
-
-
-class _Curve(TypedDict):
-    epoch: int
-    loss: float
-    dev_auc: Share
+CURVE = ("epoch", "loss", "dev_auc")
+"""What records keep of each evaluation."""
 
 
 class _Record(TypedDict):
@@ -152,9 +147,9 @@ class Enrich:
     @property
     def test_grid(self) -> Grid[EnrichCell]:
         """The test pairs, scored by each variant with the learning rate that was selected."""
+        if incomplete := self.grid.incomplete():
+            raise WordwaveError(f"{incomplete} Train all before the test pairs are scored.")
         chosen = selected(self.grid.records())
-        if missing := [name for name in self.variants if name not in chosen]:
-            raise WordwaveError(f"these variants have not been trained: {', '.join(missing)}")
         cells = [
             replace(cell, part="test")
             for cell in self.cells()
@@ -209,7 +204,7 @@ class Enrich:
             **self._scores(model, dev),
             "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
             "best_epoch": training.progress.best_epoch,
-            "curve": [{k: point[k] for k in _Curve.__annotations__} for point in curve],
+            "curve": [{k: point[k] for k in CURVE} for point in curve],
             "gate": [float(gate.detach().square().mean().sqrt()) for gate in gates],
             "cpu_seconds": round(seconds),
         }
@@ -222,7 +217,7 @@ class Enrich:
         path = self.folder(trained) / "model.safetensors"
         if not path.exists():
             raise WordwaveError(
-                f"'{path}' is missing: remove the records of {cell} and train again"
+                f"'{path}' is missing, the weights of {cell}: score where they were trained"
             )
         torch.set_num_threads(1)
         model, test = self._network(cell.variant), self._encoded(read_paws("paws-wiki", "test"))

@@ -314,6 +314,8 @@ DAMAGES = {
     "'more' is not expected": (
         change_tensors, lambda t: t.update({f"{WORDS}.wordwave.more": torch.ones(1)})),
     "'gate'": (change_tensors, lambda t: t.update({f"{WORDS}.wordwave.gate": torch.ones(3)})),
+    "dtype mismatch": (
+        change_tensors, lambda t: t.update({f"{WORDS}.wordwave.gate": torch.ones(16).long()})),
     "has a NaN": (change_tensors, lambda t: t[f"{WORDS}.wordwave.gate"].fill_(torch.nan)),
     "is there twice": (change_tensors, lambda t: t.update({"x.wordwave.gate": torch.ones(16)})),
     f"'{WORDS}.weight' is missing": (change_tensors, lambda t: t.pop(f"{WORDS}.weight")),

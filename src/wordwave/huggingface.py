@@ -215,10 +215,13 @@ def load_enriched(name: str | Path, auto_class: type[Any] = AutoModel, **options
             raise WordwaveError(f"the tensor {min(info['missing_keys'])!r} is missing")
         words = _word_embedding(model)
         positions = _position_table(model, words) if enriched.replace_positions else None
-        waves = {key: tensor.to(words.weight) for key, tensor in waves.items()}
+        waves = {
+            key: tensor.to(words.weight) if tensor.is_floating_point() else tensor
+            for key, tensor in waves.items()
+        }
         padding_idx = _padding_id(model, words)
-        with torch.device("meta"):  # before memory is taken for sizes that a file demands
-            like = WaveFeatures(words.weight.to("meta"), enriched, padding_idx=padding_idx)
+        # Without data at first, before memory is taken for sizes that a file demands.
+        like = WaveFeatures(words.weight.to("meta"), enriched, padding_idx=padding_idx)
         check_like(waves, like.state_dict())
         features = WaveFeatures(words.weight, enriched, padding_idx=padding_idx)
         features.load_state_dict(waves)

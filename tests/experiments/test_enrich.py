@@ -59,7 +59,7 @@ def test_the_test_pairs_are_read_by_score_test_alone(paws, tmp_path, experiments
     out, variants = tmp_path / "out", ("--variants", "frozen", "enriched")
     command = ("enrich", "--weights", encoder_folder, "--out", out, *SMALL, *variants)
     code, _, err = experiments(*command, "--score-test")
-    assert code == 2 and "have not been trained: frozen, enriched" in err
+    assert code == 2 and "0 of 4 trainings. Train all" in err
     assert experiments(*command)[0] == 0
     code, _, err = experiments(*command, "--score-test")
     assert code == 2 and "paws-wiki.test.tsv.gz' is not in the data home" in err
