@@ -164,10 +164,11 @@ def test_a_model_in_several_files_and_in_half_precision(tmp_path):
     model = enriched().to(torch.bfloat16)
     model.save_pretrained(tmp_path, max_shard_size="4KB")
     assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
-    loaded = ww.load_enriched(tmp_path, dtype=torch.bfloat16)
+    dtype = "dtype" if int(transformers.__version__.partition(".")[0]) >= 5 else "torch_dtype"
+    loaded = ww.load_enriched(tmp_path, **{dtype: torch.bfloat16})
     assert {p.dtype for p in loaded.parameters()} == {torch.bfloat16}
     assert torch.equal(outputs(loaded, **batch()), outputs(model, **batch()))
-    wide = ww.load_enriched(tmp_path, dtype=torch.float32)
+    wide = ww.load_enriched(tmp_path, **{dtype: torch.float32})
     assert {p.dtype for p in wide.parameters()} == {torch.float32}
 
 
@@ -330,6 +331,19 @@ def test_a_damaged_folder_is_refused_in_one_line(said, tmp_path):
     with pytest.raises(ww.WordwaveError, match=said) as refused:
         ww.load_enriched(tmp_path)
     assert "\n" not in str(refused.value) and str(tmp_path) in str(refused.value)
+
+
+def test_code_that_comes_with_a_model_is_not_run(tmp_path):
+    enriched().save_pretrained(tmp_path)
+    ran = tmp_path / "ran"
+    (tmp_path / "code.py").write_text(f"open({str(ran)!r}, 'w')\nclass C: pass\n")
+    code = {"AutoConfig": "code.C", "AutoModel": "code.C"}
+    change_config(tmp_path, lambda c: c.update(auto_map=code))
+    assert type(ww.load_enriched(tmp_path)) is transformers.BertModel
+    change_config(tmp_path, lambda c: c.update(model_type="code"))
+    with pytest.raises(ww.WordwaveError, match="does not hold an enriched model"):
+        ww.load_enriched(tmp_path)
+    assert not ran.exists()
 
 
 def test_missing_and_broken_files_are_refused_in_one_line(tmp_path):

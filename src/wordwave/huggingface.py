@@ -35,7 +35,7 @@ FREQUENCIES = (0.003, 1.0)
 POSITION_TABLES = ("position_embeddings", "position_embedding")
 """What transformers calls tables of absolute positions: BERT and its relatives, CLIP."""
 HUB_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
-FIRST_LINE = 300
+MESSAGE = 300
 """Characters of another library's message that are shown."""
 
 
@@ -302,8 +302,7 @@ def _folder(name: str | Path, options: dict[str, Any]) -> Path:
         return Path(snapshot_download(str(name), allow_patterns=patterns, **options))
     except (OSError, ValueError, HfHubHTTPError) as problem:
         raise WordwaveError(
-            f"'{name}' is neither a folder nor a model that can be downloaded: "
-            f"{_first_line(problem)}"
+            f"'{name}' is neither a folder nor a model that can be downloaded: {_one_line(problem)}"
         ) from None
 
 
@@ -341,10 +340,9 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except Exception as problem:  # transformers may fail in any way on a config of a stranger
         raise WordwaveError(
-            f"'{path}' does not hold an enriched model: {_first_line(problem)}"
+            f"'{path}' does not hold an enriched model: {_one_line(problem)}"
         ) from problem
 
 
-def _first_line(problem: Exception) -> str:
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return (lines[0] if lines else type(problem).__name__)[:FIRST_LINE]
+def _one_line(problem: Exception) -> str:
+    return " ".join(str(problem).split())[:MESSAGE] or type(problem).__name__
