@@ -42,6 +42,7 @@ from wordwave.tasks.matching import EncodedPairs, MatchingTask, metrics
 from wordwave.tensor_files import TensorFile, check_like, write_tensors
 from wordwave.text.batching import Sentences
 from wordwave.text.vocabulary import PADDING_ID
+from wordwave.training.devices import has_native_bf16
 from wordwave.training.loop import Training
 from wordwave.training.run import train_in_folder
 
@@ -62,6 +63,9 @@ FREQUENCIES = 0.1
 FROZEN_EPOCHS = 20
 """Epochs of a head on vectors that do not change, which takes seconds."""
 BATCH_SIZE, DROPOUT = 32, 0.1
+BF16_FLOPS = 2e11
+"""Floating-point operations per second of a core that has bf16 instructions, as the CPU seconds in
+results/pairs/enrich.jsonl give them; `FLOPS` for others."""
 CURVE = ("epoch", "loss", "dev_auc")
 """What records keep of each evaluation."""
 
@@ -172,7 +176,7 @@ class Enrich:
             train + dev if cell.variant == "frozen" else cell.epochs * (3 * train + dev)
             for cell in cells
         ]
-        return 2 * n * sum(tokens) / FLOPS
+        return 2 * n * sum(tokens) / (BF16_FLOPS if has_native_bf16() else FLOPS)
 
     def train(self, cell: EnrichCell) -> Record:
         """Train in the cell's run folder, resuming what is there, and return its record."""

@@ -2,11 +2,16 @@
 
 import gzip
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("transformers")
 
+RESULTS = Path(__file__).parents[2] / "results/pairs"
+COMMITTED = ("--pairs", "4000", "--epochs", "2")
+"""What the committed table was made with."""
 SMALL = ("--epochs", "1", "--max-length", "24", "--learning-rates", "1e-3", "1e-2")
 
 
@@ -95,3 +100,12 @@ def test_too_many_pairs_are_one_line(paws, tmp_path, experiments, encoder_folder
         "enrich", "--weights", encoder_folder, "--out", tmp_path, "--pairs", "1000"
     )
     assert code == 2 and "pairs must be at most 72, got 1,000" in err
+
+
+def test_the_committed_table_is_that_of_its_records(tmp_path, experiments):
+    shutil.copy(RESULTS / "enrich.jsonl", tmp_path)
+    code, _, err = experiments("enrich", *COMMITTED, "--report-only", "--out", tmp_path)
+    assert code == 0, err
+    for suffix in (".md", ".csv", ".tex"):
+        made, kept = (folder / f"enrich{suffix}" for folder in (tmp_path, RESULTS))
+        assert made.read_text() == kept.read_text()
