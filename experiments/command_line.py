@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
+from experiments import pair_commands
 from experiments.cells import (
     CROSS_VALIDATED,
     DATASETS,
@@ -36,23 +37,13 @@ if TYPE_CHECKING:
 
 
 Target = Literal[
-    "table2",
-    "table3",
-    "table4",
-    "table5",
-    "table6",
-    "table7",
-    "fig1",
-    "fig5",
-    "fig6",
-    "report",
-    "pairs",
-]
+    "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report",
+    "pairs", "enrich",
+]  # fmt: skip
 WORDS_TARGETS = ("table7", "fig1", "fig6")
 """Targets that need δ of all words."""
 MAX_ROUNDS, MAX_TRIALS = 1000, 100_000
 DatasetName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
-PairSet = Literal["paws-wiki", "paws-qqp", "sts-b", "sick"]
 TranslationRow = Literal[
     "aed", "tpe", "rope", "complex-vanilla", "complex-order", "complex-order-chosen"
 ]
@@ -76,8 +67,8 @@ class Options:
     """
 
     target: tyro.conf.Positional[Target]
-    """table3 and report only show what was trained. table5, table6 and pairs, which is not in the
-    paper, have options of their own: python -m experiments table5 --help."""
+    """table3 and report only show what was trained. Tables 5 and 6 have options of their own, and
+    so have pairs and enrich, which are not in the paper: python -m experiments table5 --help."""
     folds: int = 10
     """How many of the ten folds of mr, subj, cr and mpqa."""
     seeds: int = 1
@@ -252,40 +243,19 @@ class Table6Options(LongOptions):
     each row, each with one change, compared on the validation set."""
 
 
-@dataclass(frozen=True)
-class PairsOptions:
-    """Sentence pairs: sums of words and of waves, and their rivals, under the same head.
-
-    Every row gets the same search on the validation pairs and the same seeds. The test pairs are
-    read with --score-test only. Run the same command again to resume.
-    """
-
-    data: PairSet = "paws-wiki"
-    """Sentence pairs in the data home."""
-    rows: tuple[str, ...] = ()
-    """Rows to train now, by the start of their names; all by default."""
-    ablation: bool = False
-    """Instead of the table: what each part of the bag of waves brings, on the validation pairs."""
-    score_test: bool = False
-    """Score the test pairs, once for each seed of what was chosen, and list it."""
-    jobs: int = 2
-    """Trainings at once, one thread each."""
-    out: Path = Path("results/pairs")
-    """Folder of records and tables."""
-    weights: Path = Path("out/pairs")
-    """Folder of the weights that --score-test needs."""
-    report_only: bool = False
-    """Train nothing; show what was trained before."""
-
-
 def main(args: list[str], prog: str) -> None:
     """`python -m experiments`"""
-    # These targets have options of their own, before which these two flags may stand.
+    # Some targets have options of their own, before which these two flags may stand.
     flags = ("--estimate-only", "--report-only")
     at = next((i for i, word in enumerate(args) if word not in flags), len(args))
-    own = {"table5": run_table5, "table6": run_table6, "pairs": run_pairs}
-    if args[at : at + 1] and args[at] in own:
-        own[args[at]]([*args[:at], *args[at + 1 :]], f"{prog} {args[at]}")
+    own = {
+        "table5": run_table5,
+        "table6": run_table6,
+        "pairs": pair_commands.run_pairs,
+        "enrich": pair_commands.run_enrich,
+    }
+    if (run := own.get(" ".join(args[at : at + 1]))) is not None:
+        run([*args[:at], *args[at + 1 :]], f"{prog} {args[at]}")
         return
     options = parsed(Options, args, prog)
     if options.target in own:
@@ -403,40 +373,6 @@ def run_table6(args: list[str], prog: str) -> None:
             show([choices_table(table)], table.out, [], console)
         elif console is not None:
             show([table6_table(table)], table.out, draw_table6(table), console)
-
-
-def run_pairs(args: list[str], prog: str) -> None:
-    """`python -m experiments pairs`"""
-    options = parsed(PairsOptions, args, prog)
-    check_grid(1, 1, options.jobs)
-    from experiments.pairs import ABLATION, ROWS, PairCell, PairTable
-    from wordwave.cli.console import Console
-    from wordwave.cli.progress import run_grid, say_skipped
-
-    console = Console()
-    starts = options.rows or ("",)
-    if unknown := [start for start in starts if not any(r.startswith(start) for r in ROWS)]:
-        raise WordwaveError(f"there is no row {unknown[0]!r}; known: {', '.join(ROWS)}")
-    rows = tuple(row for row in ROWS if row.startswith(starts))
-    table = PairTable(options.data, options.out, options.weights, rows)
-    if options.ablation:
-        best = [
-            PairCell(options.data, "sum of waves, 3 views and context", change=change)
-            for change in ABLATION
-        ]
-        rounds = [best]
-    else:
-        rounds = [[]] * len(table.rounds())
-    for i in range(len(rounds)):
-        if not options.report_only:
-            cells = rounds[i] if options.ablation else table.rounds()[i]
-            run_grid(table.grid(cells), console, n_jobs=options.jobs)
-    say_skipped(table.store, console)
-    if options.score_test:
-        table.score_test()
-    table = replace(table, rows=tuple(ROWS))
-    shown = table.ablation() if options.ablation else table.table()
-    show([shown], options.out, [], console)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from wordwave.tasks.matching import MatchingJob, metrics
 from wordwave.tensor_files import TensorFile, check_like, write_tensors
 
 if TYPE_CHECKING:
-    from experiments.command_line import PairSet
+    from experiments.pair_commands import PairSet
 
 VALIDATION_SHARE = 0.1875
 """1,500 of the 8,000 pairs of PAWS-Wiki's validation part, and as many of PAWS-QQP."""

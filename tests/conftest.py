@@ -162,3 +162,33 @@ def oracle():
 def tolerance():
     """How close to a complex128 oracle a small layer of each dtype must be."""
     return {dtype: rounding(terms=64, dtype=dtype) for dtype in (torch.float32, torch.float64)}
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory):
+    """A tiny random BERT with a tokenizer of letters and digits, as `save_pretrained` writes it."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    folder = tmp_path_factory.mktemp("encoder")
+    signs = "abcdefghijklmnopqrstuvwxyz0123456789"
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    special |= {"sep_token": "[SEP]", "mask_token": "[MASK]"}
+    tokens = [*special.values(), *signs, *(f"##{sign}" for sign in signs)]
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=64, **special
+    ).save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(tokens),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=64,
+    )
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder

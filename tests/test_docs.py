@@ -59,6 +59,7 @@ SMALL = {
     "rounds": "1",
     "trials": "2",
     "search_trials": "1",
+    "pairs": "12",
 }
 """Sizes, as flags of commands and as keys of the recipes that `--recipes` names."""
 
@@ -252,7 +253,7 @@ def home(tmp_path_factory) -> Path:
     write_rows(home / "trec.test.tsv.gz", 24, 6)
     for name in ("multi30k", "text8", "vectors", "stand-ins", "pairs"):
         (home / name).mkdir()
-    for name in ("paws-wiki.dev", "paws-wiki.test"):
+    for name in ("paws-wiki.dev", "paws-wiki.test", "paws-qqp.train"):
         write_pairs(home / f"pairs/{name}.tsv.gz", 40, kinds="01")
     for name in ("sts-b.train", "sts-b.dev", "sts-b.test"):
         write_pairs(home / f"pairs/{name}.tsv.gz", 40, "score", ("0.5", "4.8"))
@@ -281,7 +282,7 @@ def smaller(recipe: object) -> object:
 
 
 @pytest.fixture
-def folder(tmp_path, home, monkeypatch) -> Path:
+def folder(tmp_path, home, encoder_folder, monkeypatch) -> Path:
     """A working folder with the files that the pages name."""
     monkeypatch.setenv("WORDWAVE_DATA", str(home))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home / "stand-ins"), *sys.path]))
@@ -297,8 +298,9 @@ def folder(tmp_path, home, monkeypatch) -> Path:
         write_pairs(tmp_path / name, 40, "rating", ("1", "4.5"))
     for name in ("sentences.txt", "test.en", "test.de", "letter.txt"):
         (tmp_path / name).write_text("Turn on the light.\nThe door is open.\n" * 4)
-    # Records are shown by commands that train nothing; searches of full size are not continued.
-    ignored = shutil.ignore_patterns("searches")
+    shutil.copytree(encoder_folder, tmp_path / "my-encoder")
+    # Records are shown by commands that train nothing; what has full size is not continued.
+    ignored = shutil.ignore_patterns("searches", "runs")
     shutil.copytree(ROOT / "results", tmp_path / "results", ignore=ignored)
     return tmp_path
 

@@ -36,6 +36,13 @@ pairs = [(f"a b{i}", f"a b{i}" if i % 2 else f"b{i} a") for i in range(20)]
 labels = [0, 1] * 10
 ww.PairClassifier(dim=4, hidden_dim=4, epochs=1).fit(pairs, labels).predict(pairs)
 """
+ENRICH = """
+import wordwave as ww
+from transformers import BertConfig, BertModel
+sizes = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+ww.enrich(BertModel(BertConfig(vocab_size=20, **sizes))).save_pretrained("enriched")
+ww.load_enriched("enriched")
+"""
 USES = {  # extra: Python code, or commands
     "": [CORE],
     "sklearn": [CORE, ESTIMATOR, PAIRS],
@@ -72,6 +79,7 @@ USES = {  # extra: Python code, or commands
         '        workers.submit("abc")\n        assert workers.wait() == [("abc", 3)]'
     ],
     "datasets": [f"wordwave train classify --data hf:folder --out hub {TINY}"],
+    "transformers": [ENRICH],
     "cli": [TRAIN, "wordwave evaluate run", 'wordwave explain run "good word1" --picture why.svg'],
     "all": [TRAIN, "wordwave export run model.onnx"],
 }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from wordwave.embedding.pretrained import Vectors as Vectors
     from wordwave.embedding.pretrained import read_vectors as read_vectors
     from wordwave.errors import WordwaveError as WordwaveError
+    from wordwave.huggingface import enrich as enrich
+    from wordwave.huggingface import load_enriched as load_enriched
     from wordwave.positions import ALiBi as ALiBi
     from wordwave.positions import RoPE as RoPE
     from wordwave.sklearn import WaveClassifier as WaveClassifier
@@ -45,6 +47,8 @@ _MODULES = {
     "LanguageModel": "wordwave.tasks.language_model",
     "WaveClassifier": "wordwave.sklearn",
     "PairClassifier": "wordwave.sklearn_pairs",
+    "enrich": "wordwave.huggingface",
+    "load_enriched": "wordwave.huggingface",
     "WordwaveError": "wordwave.errors",
 }
 

@@ -1,0 +1,172 @@
+"""`python -m experiments pairs` and `enrich`: experiments on sentence pairs, not in the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from wordwave.cli.console import parsed
+from wordwave.errors import WordwaveError
+from wordwave.grid import check_grid
+
+if TYPE_CHECKING:
+    from wordwave.grid import Record
+
+PairSet = Literal["paws-wiki", "paws-qqp", "sts-b", "sick"]
+EnrichVariant = Literal["frozen", "plain", "enriched", "replaced"]
+
+
+@dataclass(frozen=True)
+class PairsOptions:
+    """Sentence pairs: sums of words and of waves, and their rivals, under the same head.
+
+    Every row gets the same search on the validation pairs and the same seeds. The test pairs are
+    read with --score-test only. Run the same command again to resume.
+    """
+
+    data: PairSet = "paws-wiki"
+    """Sentence pairs in the data home."""
+    rows: tuple[str, ...] = ()
+    """Rows to train now, by the start of their names; all by default."""
+    ablation: bool = False
+    """Instead of the table: what each part of the bag of waves brings, on the validation pairs."""
+    score_test: bool = False
+    """Score the test pairs, once for each seed of what was chosen, and list it."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    out: Path = Path("results/pairs")
+    """Folder of records and tables."""
+    weights: Path = Path("out/pairs")
+    """Folder of the weights that --score-test needs."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+
+@dataclass(frozen=True)
+class EnrichOptions:
+    """A pretrained encoder fine-tuned on PAWS pairs: as it is, with waves added to its word vectors
+    (ww.enrich), with waves in place of its position table, and frozen with a trained head.
+
+    Learning rate and epoch are selected on validation pairs. Run the same command again to resume.
+    """
+
+    model: str = "all-MiniLM-L6-v2"
+    """Name of the encoder in the records."""
+    weights: str | None = None
+    """Folder of the encoder and its tokenizer; by default sentence-transformers/MODEL of the
+    Hugging Face hub."""
+    variants: tuple[EnrichVariant, ...] = ("frozen", "plain", "enriched", "replaced")
+    """What to train."""
+    learning_rates: tuple[float, ...] = (5e-5, 1e-4)
+    """Peak learning rates of the pretrained weights, the same for all variants; those of the head
+    and the waves are 20 times as high."""
+    pairs: int = 0
+    """Training pairs, a random subset; 0 for all."""
+    epochs: int = 2
+    """Passes over the training pairs."""
+    max_length: int = 64
+    """Subwords of a text; what follows is truncated."""
+    seeds: int = 1
+    """Number of seeds: 0, 1, …"""
+    jobs: int = 1
+    """Trainings at once, one thread each."""
+    out: Path = Path("results/pairs")
+    """Folder of enrich.jsonl, run folders and the table."""
+    score_test: bool = False
+    """Score the test pairs once, by the learning rate and the epoch that were selected for each
+    variant; trains nothing."""
+    estimate_only: bool = False
+    """Print how long it would take, and stop."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("pairs", 0), ("epochs", 1), ("max_length", 3)):
+            if getattr(self, name) < low:
+                raise WordwaveError(f"{name} must be at least {low}, got {getattr(self, name)}")
+        for name in ("variants", "learning_rates"):
+            given = getattr(self, name)
+            if len(set(given)) < max(len(given), 1):
+                shown = " ".join(map(str, given)) or "none"
+                raise WordwaveError(f"{name} must name at least one, and each once, got {shown}")
+        if not all(0 < rate < 1 for rate in self.learning_rates):
+            shown = " ".join(map(str, self.learning_rates))
+            raise WordwaveError(f"learning_rates must be above 0 and below 1, got {shown}")
+        check_grid(len(self.variants) * len(self.learning_rates), self.seeds, self.jobs)
+
+
+def run_pairs(args: list[str], prog: str) -> None:
+    """`python -m experiments pairs`"""
+    options = parsed(PairsOptions, args, prog)
+    check_grid(1, 1, options.jobs)
+    from experiments.command_line import show
+    from experiments.pairs import ABLATION, ROWS, PairCell, PairTable
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import run_grid, say_skipped
+
+    console = Console()
+    starts = options.rows or ("",)
+    if unknown := [start for start in starts if not any(r.startswith(start) for r in ROWS)]:
+        raise WordwaveError(f"there is no row {unknown[0]!r}; known: {', '.join(ROWS)}")
+    rows = tuple(row for row in ROWS if row.startswith(starts))
+    table = PairTable(options.data, options.out, options.weights, rows)
+    bag = "sum of waves, 3 views and context"
+    changes = [PairCell(options.data, bag, change=change) for change in ABLATION]
+    n_rounds = 0 if options.report_only else 1 if options.ablation else len(table.rounds())
+    for i in range(n_rounds):  # what is tried next depends on the records of the rounds before
+        cells = changes if options.ablation else table.rounds()[i]
+        run_grid(table.grid(cells), console, n_jobs=options.jobs)
+    say_skipped(table.store, console)
+    if options.score_test:
+        table.score_test()
+    table = replace(table, rows=tuple(ROWS))
+    shown = table.ablation() if options.ablation else table.table()
+    show([shown], options.out, [], console)
+
+
+def run_enrich(args: list[str], prog: str) -> None:
+    """`python -m experiments enrich`"""
+    options = parsed(EnrichOptions, args, prog)
+    from experiments.command_line import show
+    from experiments.enrich import Enrich, enrich_table
+    from experiments.launch import spelled
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import completed
+
+    table = Enrich(
+        options.out,
+        options.model,
+        options.weights or f"sentence-transformers/{options.model}",
+        options.variants,
+        options.learning_rates,
+        options.pairs,
+        options.epochs,
+        options.max_length,
+        options.seeds,
+    )
+    console = Console()
+    grid = table.test_grid if options.score_test else table.grid
+    missing = list(grid.missing().values())
+    if missing and not (options.report_only or options.score_test):
+        left = table.estimated_seconds(missing) / options.jobs
+        console.print(
+            f"{len(missing)} of {len(grid.cells)} trainings are missing: about {spelled(left)} "
+            f"with {options.jobs} at once, on a core each. "
+            f"Metrics: {table.out}/runs/*/metrics.jsonl"
+        )
+    if options.estimate_only:
+        return
+    with completed(
+        grid,
+        console,
+        report_only=options.report_only,
+        n_jobs=options.jobs,
+        on_record=lambda r: console.print(_enrich_line(r)),
+    ):
+        show([enrich_table(table)], table.out, [], console)
+
+
+def _enrich_line(record: Record) -> str:
+    scores = f"{record['part']} AUC {record['auc']:.4f}, accuracy {record['accuracy']:.4f}"
+    return f"{record['variant']}, learning rate {record['learning_rate']:g}: {scores}"
