@@ -296,6 +296,9 @@ def folder(tmp_path, home, encoder_folder, monkeypatch) -> Path:
     write_pairs(tmp_path / "questions.csv", 40, "duplicate")
     for name in ("rated.tsv", "more-rated.tsv"):
         write_pairs(tmp_path / name, 40, "rating", ("1", "4.5"))
+    rows = np.random.default_rng(0).normal(size=(60, 24)).astype("float16")
+    (tmp_path / "corpus.txt").write_text("".join(f"A dog{i} bites a man.\n" for i in range(60)))
+    np.save(tmp_path / "teacher.npy", rows)
     for name in ("sentences.txt", "test.en", "test.de", "letter.txt"):
         (tmp_path / name).write_text("Turn on the light.\nThe door is open.\n" * 4)
     shutil.copytree(encoder_folder, tmp_path / "my-encoder")
@@ -326,7 +329,7 @@ def anchors(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_is_parsed_as_it_stands(page, folder, monkeypatch):
-    tasks = {"reviews": "classify", "pairs": "match", "rated": "match"}
+    tasks = {"reviews": "classify", "pairs": "match", "rated": "match"} | {"sentences": "embed"}
     for run, task in (tasks | {"de": "translate", "help": "lm"}).items():
         Path("runs", run).mkdir(parents=True)
         Path("runs", run, "config.yaml").write_text(f"task: {task}\n")

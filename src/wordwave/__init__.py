@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier as TextClassifier
     from wordwave.tasks.language_model import LanguageModel as LanguageModel
     from wordwave.tasks.matcher import TextMatcher as TextMatcher
+    from wordwave.tasks.sentence_encoder import SentenceEncoder as SentenceEncoder
+    from wordwave.tasks.sentence_encoder import (
+        SentenceTransformersModule as SentenceTransformersModule,
+    )
     from wordwave.tasks.translator import Translator as Translator
     from wordwave.training.optim import RowAdam as RowAdam
 
@@ -43,6 +47,8 @@ _MODULES = {
     "RowAdam": "wordwave.training.optim",
     "TextClassifier": "wordwave.tasks.classifier",
     "TextMatcher": "wordwave.tasks.matcher",
+    "SentenceEncoder": "wordwave.tasks.sentence_encoder",
+    "SentenceTransformersModule": "wordwave.tasks.sentence_encoder",
     "Translator": "wordwave.tasks.translator",
     "LanguageModel": "wordwave.tasks.language_model",
     "WaveClassifier": "wordwave.sklearn",

@@ -27,6 +27,7 @@ _DTYPES = {
     "I64": torch.int64,
     "I32": torch.int32,
     "U8": torch.uint8,
+    "I8": torch.int8,
     "BOOL": torch.bool,
 }
 

@@ -22,6 +22,7 @@ VERBS = {
     "data verify": "check the prepared data sets against their checksums",
     "train classify": "train a text classifier",
     "train match": "train a matcher of sentence pairs",
+    "train embed": "train a sentence encoder",
     "train translate": "train a translation model",
     "train lm": "train a character-level language model",
     "evaluate": "score a trained model of any task",

@@ -30,10 +30,11 @@ BATCH = 2048
 
 @dataclass(frozen=True)
 class EncodeOptions:
-    """Encode each text as a vector, in order: that which the trained model classifies or compares.
+    """Encode each text as a vector, in order.
 
-    Of a run of train match, the normalized vectors of sentences that are compared in pairs; of a
-    run of train classify, the vectors before the head.
+    Of a run of train embed, vectors of length 1 whose dot product is their similarity; of a run of
+    train match, the normalized vectors of sentences that are compared in pairs; of a run of train
+    classify, the vectors before the head.
     """
 
     run: RunFolder
@@ -42,7 +43,7 @@ class EncodeOptions:
     itself; by default standard input, one text per line."""
     text: str | None = None
     """The column of texts; by default the one used in training, of pairs that of the first
-    sentences."""
+    sentences, and text for a run of train embed."""
     out: Path | None = None
     """Write to this .npy file, completely or not at all, one float32 row per text; by default a
     JSON list per text to the terminal."""
@@ -61,15 +62,18 @@ def encode(args: list[str], prog: str) -> None:
 
     torch.set_num_threads(options.threads)
     model: Any
-    if task_of(options.run) == "match":
+    task = task_of(options.run)
+    if task == "embed":
+        model, column = wordwave.SentenceEncoder.load(options.run), "text"
+    elif task == "match":
         model = wordwave.TextMatcher.load(options.run)
-        column = options.text or model.config.data.text_a
+        column = model.config.data.text_a
     else:
         model = wordwave.TextClassifier.load(options.run)
-        column = options.text or model.config.data.text
+        column = model.config.data.text
     texts = input_batches(
         options.file,
-        partial(read_texts, text=column),
+        partial(read_texts, text=options.text or column),
         size=BATCH,
         what="texts, one per line",
         literal=str,
@@ -79,7 +83,8 @@ def encode(args: list[str], prog: str) -> None:
         found, n_truncated = model.encode_and_truncated(texts)
         return list(found.numpy()), n_truncated
 
-    note = f"texts were truncated to {model.encoder.max_length} words"
+    unit = "subwords" if task == "embed" else "words"
+    note = f"texts were truncated to {model.encoder.max_length} {unit}"
     batches = ([vector for _, vector in batch] for batch in answered(texts, vectors, note))
     if options.out is None:
         write_lines(map(_json_lines, batches))

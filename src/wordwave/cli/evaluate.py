@@ -94,6 +94,34 @@ class EvaluateMatcher(EvaluateOptions):
 
 
 @dataclass(frozen=True)
+class EvaluateEncoder(EvaluateOptions):
+    """Compare the cosines of sentence pairs with labels or similarities: AUC and average precision
+    of the second of two labels in alphabetical order, or Pearson's r and Spearman's ρ."""
+
+    data: Path | None = None
+    """Pairs of sentences: .csv, .tsv or .jsonl, also .gz."""
+    text_a: str = "text_a"
+    """The column of first sentences."""
+    text_b: str = "text_b"
+    """The column of second sentences."""
+    label: str = "label"
+    """The column of two labels."""
+    similarity: str | None = None
+    """A column of numbers to compare with, instead of labels."""
+    order_weight: float | None = None
+    """Weight α of the order part in the cosine, from 0 to 1; by default that of the run."""
+
+    files = ("data", "text_a", "text_b", "label", "similarity")
+    settings = ("order_weight",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_limits(self, {"order_weight": (0, 1)})
+        if self.data is None:
+            raise WordwaveError("name pairs of sentences to score: wordwave evaluate RUN FILE")
+
+
+@dataclass(frozen=True)
 class EvaluateTranslator(EvaluateOptions):
     """Translate sentences and compare with references: BLEU and chrF."""
 
@@ -160,6 +188,7 @@ class EvaluateLanguageModel(EvaluateOptions):
 OPTIONS: dict[str, type[EvaluateOptions]] = {
     "classify": EvaluateClassifier,
     "match": EvaluateMatcher,
+    "embed": EvaluateEncoder,
     "translate": EvaluateTranslator,
     "lm": EvaluateLanguageModel,
 }

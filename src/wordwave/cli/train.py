@@ -21,6 +21,7 @@ from wordwave.tasks.config import (
     ClassificationConfig,
     LanguageModelConfig,
     MatchingConfig,
+    SentenceEmbeddingConfig,
     TranslationConfig,
 )
 
@@ -67,6 +68,18 @@ class MatchOptions(RunOptions, MatchingConfig):
     pairs. Stop it with Ctrl-C or kill it; run the same command again to resume.
 
     wordwave train match --data pairs.tsv --text-a question --text-b other --label duplicate
+    """
+
+
+@dataclass(frozen=True)
+class EmbedOptions(RunOptions, SentenceEmbeddingConfig):
+    """Train a sentence encoder: vectors that encode word order, at the speed of a bag of words.
+
+    It imitates the vectors of a teacher, or without one learns from the sentences alone, and it
+    learns to tell a sentence from other orders of its words. Stop it with Ctrl-C or kill it; run
+    the same command again to resume.
+
+    wordwave train embed --data sentences.txt --teacher vectors.npy
     """
 
 
@@ -140,6 +153,7 @@ def _train(kind: type[RunOptions], config_class: type[Any], args: list[str], pro
 
 classify = partial(_train, ClassifyOptions, ClassificationConfig)
 match = partial(_train, MatchOptions, MatchingConfig)
+embed = partial(_train, EmbedOptions, SentenceEmbeddingConfig)
 translate = partial(_train, TranslateOptions, TranslationConfig)
 lm = partial(_train, LmOptions, LanguageModelConfig)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from wordwave.embedding.config import IN_ATTENTION, EmbeddingConfig
+from wordwave.embedding.config import IN_ATTENTION, EmbeddingConfig, View
 from wordwave.errors import WordwaveError
 from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, check_limits
 
@@ -247,6 +248,40 @@ class TranslationModelConfig:
     def field(self) -> Literal["real", "complex"]:
         """The numbers that all layers work with."""
         return self.embedding.field
+
+
+@dataclass(frozen=True)
+class SentenceEncoderConfig:
+    """A sentence encoder: a sum of token vectors, beside sums of waves."""
+
+    dim: int = 256
+    """Width of the meaning part: a sum of token vectors."""
+    order_dim: int = 32
+    """Width of the waves of the order part; each view adds twice this to the sentence vector."""
+    views: tuple[View, ...] = ("start", "end", "relative")
+    """How the positions of waves are counted: from the start, from the end, relative to the
+    length."""
+    frequencies: tuple[float, float] = (0.005, 0.5)
+    """Lowest and highest initial frequency, in radians per word; those of relative positions go up
+    to four turns per sentence."""
+    order_weight: float = 0.1
+    """α: similarity = (1 − α)·cos(meaning) + α·cos(order); 0 ignores word order."""
+    max_length: int = 512
+    """Longest text in subwords; longer ones are truncated, and counted."""
+
+    def __post_init__(self) -> None:
+        check_limits(
+            self,
+            {
+                "dim": WIDTH,
+                "order_dim": WIDTH,
+                "frequencies": (1e-6, math.pi),
+                "order_weight": (0, 1),
+                "max_length": (1, 100_000),
+            },
+        )
+        if not self.views or len(set(self.views)) < len(self.views):
+            raise WordwaveError(f"views must be one or more, each once, got {self.views!r}")
 
 
 def _check_ranges(config: object) -> None:

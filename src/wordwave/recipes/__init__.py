@@ -11,14 +11,23 @@ from wordwave.tasks.config import (
     ClassificationConfig,
     LanguageModelConfig,
     MatchingConfig,
+    SentenceEmbeddingConfig,
     TranslationConfig,
 )
 
-C = TypeVar("C", ClassificationConfig, MatchingConfig, TranslationConfig, LanguageModelConfig)
+C = TypeVar(
+    "C",
+    ClassificationConfig,
+    MatchingConfig,
+    SentenceEmbeddingConfig,
+    TranslationConfig,
+    LanguageModelConfig,
+)
 FOLDER = Path(__file__).parent
 TASKS = {
     ClassificationConfig: "classify",
     MatchingConfig: "match",
+    SentenceEmbeddingConfig: "embed",
     TranslationConfig: "translate",
     LanguageModelConfig: "lm",
 }

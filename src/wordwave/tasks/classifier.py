@@ -226,7 +226,8 @@ def encode_texts(
 
 def finite(found: Tensor, what: str = "logits") -> Tensor:
     """The same logits or vectors; raises if they are not finite."""
-    if not found.isfinite().all():
+    # A finite sum has finite terms, and takes less time.
+    if not (found.sum().isfinite() or found.isfinite().all()):
         raise WordwaveError(f"the model's {what} are not finite: its weights are too large")
     return found
 

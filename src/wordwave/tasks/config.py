@@ -11,18 +11,19 @@ from wordwave.config_io import conform, read_settings
 from wordwave.data.pairs import pair_set_names
 from wordwave.data.registry import BUILT_IN, dataset_named, names
 from wordwave.errors import WordwaveError
-from wordwave.limits import COUNT, check_fractions, check_limits
+from wordwave.limits import COUNT, SCALE, check_fractions, check_limits
 from wordwave.models.config import (
     ModelConfig,
     PairModelConfig,
+    SentenceEncoderConfig,
     TransformerXLConfig,
     TranslationModelConfig,
 )
-from wordwave.training.config import Schedule, TrainingConfig
+from wordwave.training.config import Precision, Schedule, TrainingConfig
 
 
 def task_of(folder: Path) -> str:
-    """The task of a run: classify, match, translate or lm."""
+    """The task of a run: classify, match, embed, translate or lm."""
     return str(run_config(folder)["task"])
 
 
@@ -182,6 +183,81 @@ class MatchingConfig:
     text: TextConfig = field(default_factory=lambda: TextConfig(unknown_words="hashed"))
     model: PairModelConfig = field(default_factory=PairModelConfig)
     training: MatchingTrainingConfig = field(default_factory=MatchingTrainingConfig)
+
+
+@dataclass(frozen=True)
+class SentenceDataConfig:
+    """The sentences of an encoder."""
+
+    data: str = ""
+    """Sentences, one per line: a text file, also .gz."""
+    teacher: str | None = None
+    """Vectors of these sentences by another model, which are imitated: a .npy file with a float16
+    or float32 row per sentence, or the name or folder of a sentence-transformers model, which
+    encodes them once. By default none: two halves of a sentence are trained to be similar."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, and the teacher, that it names."""
+        return tuple(name for name in (self.data, self.teacher) if name)
+
+
+@dataclass(frozen=True)
+class SentenceTextConfig:
+    """The subwords of an encoder."""
+
+    bpe_size: int = 24_000
+    """Number of BPE subwords of lower-cased words, trained on the sentences."""
+
+    def __post_init__(self) -> None:
+        check_limits(self, {"bpe_size": (256, 1_000_000)})
+
+
+@dataclass(frozen=True)
+class SentenceTrainingConfig(TrainingConfig):
+    """Training of an encoder."""
+
+    epochs: int = 10
+    batch_size: int = 256
+    """Sentences per batch and process; they are compared with each other."""
+    learning_rate: float = 2e-2
+    word_dropout: float = 0.0
+    """Not for encoders."""
+    temperature: float = 0.2
+    """Differences of cosines are divided by this in the order loss."""
+    similarity_loss: float = 30.0
+    """Weight of the squared differences between the cosines of each part in a batch and those of
+    the teacher; without a teacher, between the cosines of the order part and the meaning part."""
+    order_loss: float = 0.3
+    """Weight of the loss that makes a sentence with reordered words less similar than one without a
+    word or two."""
+    random_positions: int = 0
+    """Not for encoders."""
+    amplitude_penalty: float = 0.0
+    """Not for encoders."""
+    precision: Precision = "fp32"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_limits(
+            self,
+            {"temperature": (1e-3, 1e3), "similarity_loss": SCALE, "order_loss": SCALE},
+        )
+        for name in ("word_dropout", "random_positions", "amplitude_penalty"):
+            if getattr(self, name):
+                raise WordwaveError(
+                    f"{name} has no meaning for sentence encoders, got {getattr(self, name)}"
+                )
+
+
+@dataclass(frozen=True)
+class SentenceEmbeddingConfig:
+    """Train a sentence encoder: subwords → a sum of vectors, and sums of waves."""
+
+    data: SentenceDataConfig = field(default_factory=SentenceDataConfig)
+    text: SentenceTextConfig = field(default_factory=SentenceTextConfig)
+    model: SentenceEncoderConfig = field(default_factory=SentenceEncoderConfig)
+    training: SentenceTrainingConfig = field(default_factory=SentenceTrainingConfig)
 
 
 @dataclass(frozen=True)

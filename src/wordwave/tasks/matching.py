@@ -127,7 +127,7 @@ def pair_loss(logits: Tensor, targets: Tensor) -> Tensor:
 def selecting_metric(logits: Tensor, targets: Tensor) -> dict[str, float]:
     """The metric that selects the best epoch: Spearman's ρ, the AUC of two classes, accuracy."""
     if targets.is_floating_point():
-        return {"spearman": _correlations(logits.squeeze(-1), targets)["spearman"]}
+        return {"spearman": correlations(logits.squeeze(-1), targets)["spearman"]}
     if logits.shape[1] == 2 and len(targets.unique()) == 2:
         from sklearn.metrics import roc_auc_score
 
@@ -145,7 +145,7 @@ def metrics(logits: Tensor, targets: Tensor, labels: list[str]) -> dict[str, Any
         raise WordwaveError("there must be at least one pair to score, got none")
     if targets.is_floating_point():
         scores = logits.squeeze(-1).double().sigmoid()  # in float32 it is 1 from 17 on
-        pearson = _correlations(scores, targets)["pearson"]
+        pearson = correlations(scores, targets)["pearson"]
         return {"n": len(targets), "pearson": pearson, **selecting_metric(logits, targets)}
     from sklearn.metrics import average_precision_score, f1_score
 
@@ -165,7 +165,8 @@ def metrics(logits: Tensor, targets: Tensor, labels: list[str]) -> dict[str, Any
     return found
 
 
-def _correlations(found: Tensor, targets: Tensor) -> dict[str, float]:
+def correlations(found: Tensor, targets: Tensor) -> dict[str, float]:
+    """Pearson's r and Spearman's ρ. Shape: (N,), (N,)"""
     from scipy.stats import pearsonr, spearmanr
 
     if len(targets) < 2 or not found.std() or not targets.std():

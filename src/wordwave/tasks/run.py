@@ -321,6 +321,7 @@ class Job(ABC, Generic[Config, Data]):
 _JOBS = {
     "classify": ("wordwave.tasks.classification", "ClassificationJob"),
     "match": ("wordwave.tasks.matching", "MatchingJob"),
+    "embed": ("wordwave.tasks.sentence_embedding", "SentenceEmbeddingJob"),
     "translate": ("wordwave.tasks.translation", "TranslationJob"),
     "lm": ("wordwave.tasks.language_modelling", "LanguageModelJob"),
 }

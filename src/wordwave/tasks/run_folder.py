@@ -63,7 +63,7 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
     plain.pop("version", None)
     if found != task:
         uses = dict.fromkeys(("classify", "match"), "predict")
-        uses |= {"translate": "translate", "lm": "generate"}
+        uses |= {"embed": "encode", "translate": "translate", "lm": "generate"}
         hint = f"; use it with wordwave {uses[found]}" if found in uses else ""
         raise WordwaveError(f"'{folder}' is a run of {found!r}, expected one of {task!r}{hint}")
     return from_dict(kind, plain, where=f"'{folder / 'config.yaml'}'")

@@ -165,6 +165,44 @@ class BPETokenizer:
             raise WordwaveError(f"tokenizer file '{file}' cannot be read: {reason}") from None
 
 
+class SubwordTokenizer:
+    """Lower-cased words and punctuation marks, as `PlainTokenizer` splits them, in BPE subwords.
+
+    Only the first subword of a word begins with a space, so that words can be counted; punctuation
+    marks are written without one.
+    """
+
+    kind = "plain-bpe"
+    separator: str | None = None
+
+    def __init__(self, bpe: BPETokenizer) -> None:
+        self._plain, self.bpe = PlainTokenizer(), bpe
+
+    @classmethod
+    def train(cls, texts: Iterable[str], vocab_size: int) -> SubwordTokenizer:
+        """Learn at most `vocab_size` subwords from texts; deterministic."""
+        plain = PlainTokenizer()
+        joined = ("".join(map(_marked, plain(text))).removeprefix(" ") for text in texts)
+        return cls(train_bpe(joined, vocab_size))
+
+    def __call__(self, text: str) -> list[str]:
+        encode = self.bpe._tokenizer.encode
+        return [t for word in self._plain(text) for t in encode(_encodable(_marked(word))).tokens]
+
+    def begins_word(self) -> list[bool]:
+        """For each subword of `bpe.words`, whether it is the first of a word."""
+        return [token.startswith(_SPACE) for token in self.bpe.words]
+
+
+_SPACE = "Ġ"
+"""The name of a space in byte-level BPE."""
+
+
+def _marked(word: str) -> str:
+    """A word after a space; a punctuation mark as it is."""
+    return f" {word}" if any(c.isalnum() for c in word) else word
+
+
 _LONG_WORD = re.compile(r"(\S{500})(?=\S)")
 
 
@@ -227,8 +265,12 @@ def _check_saved(saved: Any, empty: dict[str, Any], alphabet: list[str]) -> None
 
 
 def _spaced(text: str) -> str:
+    return " " + _encodable(text)
+
+
+def _encodable(text: str) -> str:
     # A lone surrogate cannot be encoded in UTF-8 and becomes a question mark.
-    return " " + text.encode("utf-8", "replace").decode("utf-8")
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class SpacedText:
