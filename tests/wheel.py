@@ -10,7 +10,11 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BUILT_IN = {str(p.relative_to(ROOT / "src")) for p in ROOT.glob("src/wordwave/data/builtin/*")}
+BUILT_IN = {
+    str(path.relative_to(ROOT / "src"))
+    for folder in ("data/builtin", "pretrained/english")
+    for path in ROOT.glob(f"src/wordwave/{folder}/*")
+}
 ROWS = "".join(f"{'good fine' if i % 2 else 'bad poor'} word{i % 7},{i % 2}\n" for i in range(40))
 TINY = "--dim 4 --hidden-dim 4 --epochs 1 --precision fp32"
 TRAIN = f"wordwave train classify --data t.csv --out run {TINY}"
