@@ -1,4 +1,4 @@
-"""`python -m experiments pairs` and `enrich`: experiments on sentence pairs, not in the paper."""
+"""`python -m experiments pairs`, `enrich` and `encoder`: on sentence pairs, not in the paper."""
 
 from __future__ import annotations
 
@@ -96,6 +96,25 @@ class EnrichOptions:
         check_grid(len(self.variants) * len(self.learning_rates), self.seeds, self.jobs)
 
 
+@dataclass(frozen=True)
+class EncoderOptions:
+    """The sentence encoder of the package: train it, and score its cosines.
+
+    Sentences are read from sentences/ in the data home. Run the same command again to resume.
+    """
+
+    teacher: str = "all-MiniLM-L6-v2"
+    """A sentence-transformers model, or a .npy file with its vectors of all sentences."""
+    folder: Path = Path("out/encoder")
+    """Folder of the run, and of the encoder as it is shipped."""
+    out: Path = Path("results/encoder")
+    """Folder of scores and the table."""
+    score_test: bool = False
+    """Score the test pairs too, once."""
+    report_only: bool = False
+    """Train and score nothing; show what was scored before."""
+
+
 def run_pairs(args: list[str], prog: str) -> None:
     """`python -m experiments pairs`"""
     options = parsed(PairsOptions, args, prog)
@@ -170,3 +189,21 @@ def run_enrich(args: list[str], prog: str) -> None:
 def _enrich_line(record: Record) -> str:
     scores = f"{record['part']} AUC {record['auc']:.4f}, accuracy {record['accuracy']:.4f}"
     return f"{record['variant']}, learning rate {record['learning_rate']:g}: {scores}"
+
+
+def run_encoder(args: list[str], prog: str) -> None:
+    """`python -m experiments encoder`"""
+    options = parsed(EncoderOptions, args, prog)
+    from experiments.command_line import show
+    from experiments.encoder import EncoderExperiment
+    from wordwave.cli.console import Console
+
+    console, looks = Console(), options.out.parent / "pairs"
+    experiment = EncoderExperiment(options.folder, options.out, looks)
+    if not options.report_only:
+        if not experiment.encoder_folder.exists():
+            with console.status("training the encoder, some minutes after the teacher"):
+                experiment.train(options.teacher)
+        for part in ("dev", "test") if options.score_test else ("dev",):
+            experiment.score(part)
+    show([experiment.table()], options.out, [], console)

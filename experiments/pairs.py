@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -151,6 +151,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "one vector for unknown words": {"unknown_words": "shared"},
     "no hidden layer": {"hidden_dim": 0},
     "BPE tokens": {"tokenizer": "bpe"},
+    "trained on PAWS-QQP too": {},
 }
 """One change at a time of the best bag of waves, on the validation pairs."""
 
@@ -174,7 +175,7 @@ class PairCell:
 
     def config(self) -> MatchingConfig:
         searched = {name: getattr(self, name) for name in SEARCH}
-        fixed = {"epochs": 8, "precision": "fp32", "seed": self.seed}
+        fixed = {"epochs": 12, "precision": "fp32", "seed": self.seed}
         sizes = {"n_filters": self.dim // 2, "feed_forward_dim": 2 * self.dim}
         of_data = {"data": IN_MEMORY, "similarity": "score" if has_scores(self.data) else None}
         settings = {**of_data, **fixed, **sizes, **searched, **ROWS[self.row].settings}
@@ -207,12 +208,12 @@ def has_scores(data: PairSet) -> bool:
     return data in ("sts-b", "sick")
 
 
-def load_splits(data: PairSet, *, with_test: bool = False) -> PairSplits:
+def load_splits(data: PairSet, *, with_test: bool = False, with_qqp: bool = False) -> PairSplits:
     """Training and validation pairs, and the test pairs if asked for; none share a sentence.
 
     PAWS-Wiki's training part is not at hand: training pairs are those of its validation part that
-    are not held out, and all of PAWS-QQP. The test pairs of PAWS-QQP are its validation part;
-    training pairs that share a sentence with it are left out.
+    are not held out. The test pairs of PAWS-QQP are its validation part; training pairs that share
+    a sentence with it are left out.
     """
     train, dev = load_part(data, "dev" if data == "paws-wiki" else "train"), None
     test = load_part(data, "dev" if data == "paws-qqp" else "test") if with_test else None
@@ -226,7 +227,7 @@ def load_splits(data: PairSet, *, with_test: bool = False) -> PairSplits:
         dev = load_part(data, "dev")
     else:
         train, dev = hold_out(train, share=VALIDATION_SHARE)
-    if data == "paws-wiki":
+    if with_qqp:
         train = train.joined(load_part("paws-qqp", "train"))
     return PairSplits(train, dev, test)
 
@@ -284,7 +285,8 @@ class PairTable:
     def run(self, cell: PairCell) -> Record:
         """Train on one core, and keep the best weights for `score`."""
         torch.set_num_threads(1)
-        job = prepared(cell, load_splits(cell.data))
+        with_qqp = cell.change == "trained on PAWS-QQP too"
+        job = prepared(cell, load_splits(cell.data, with_qqp=with_qqp))
         training = job.training()
         start = time.process_time()
         for _ in training.run():
@@ -324,22 +326,10 @@ class PairTable:
                 logits = pair_logits(model, job.test.first, job.test.second)
                 test = metrics(logits, job.test.targets, job.text_model.labels)
                 self.tests.append({**asdict(one), "validation": record["score"], "test": test})
-                self._record_look(one, test)
+                split = "dev" if self.data == "paws-qqp" else "test"
+                record_look(self.out, f"{self.data} {split}", f"{one.row}, seed {one.seed}", test)
                 scored.append({**asdict(one), "test": test})
         return scored
-
-    def _record_look(self, cell: PairCell, test: dict[str, float]) -> None:
-        """Every look at a test set is listed in one file."""
-        split = "dev" if self.data == "paws-qqp" else "test"
-        model = f"{cell.row}, seed {cell.seed}"
-        look: Record = {"date": date.today().isoformat(), "set": f"{self.data} {split}"}
-        look |= (
-            {"model": model}
-            | test
-            | {"command": f"python -m experiments pairs --data {self.data} --score-test"}
-        )
-        with (self.out / "test-looks.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**look, "why": "chosen on validation pairs"}) + "\n")
 
     def table(self) -> ResultTable:
         """A line for each row: validation and test scores, size and training time."""
@@ -376,6 +366,13 @@ class PairTable:
         return ResultTable(f"{self.data}-ablation", f"Bags of waves: {self.data}", columns, rows)
 
 
+def record_look(folder: Path, name: str, model: str, scores: Mapping[str, float]) -> None:
+    """List a look at a test set: every one is in one file."""
+    look: Record = {"date": date.today().isoformat(), "set": name, "model": model, **scores}
+    with (folder / "test-looks.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps({**look, "why": "chosen on validation pairs"}) + "\n")
+
+
 def _mean(values: Sequence[float]) -> Score | None:
     """The mean over seeds, ± the standard deviation."""
     if not values:
@@ -389,8 +386,8 @@ _SEARCHED = (
     "were chosen one after the other on the validation pairs, the epoch too."
 )
 _NOTES: dict[str, str] = {
-    "paws-wiki": "Trained on 6,500 pairs of PAWS-Wiki's validation part and 11,988 of PAWS-QQP; "
-    "the 1,500 validation pairs share no sentence with them. " + _SEARCHED,
+    "paws-wiki": "Trained on 6,500 pairs of PAWS-Wiki's validation part; the 1,500 validation "
+    "pairs are the rest of it and share no sentence with them. " + _SEARCHED,
     "paws-qqp": "Trained without the pairs that share a sentence with the test pairs, which are "
     "PAWS-QQP's validation part. " + _SEARCHED,
     "sts-b": _SEARCHED,

@@ -64,3 +64,33 @@ def experiments(monkeypatch, capsys):
         return code, shown.out, shown.err
 
     return call
+
+
+@pytest.fixture
+def write_pairs():
+    """Writes pairs of equal and of reversed sentences, 40 from some number on."""
+
+    def write(path, start):
+        rows = ["text_a\ttext_b\tlabel"]
+        for i in range(start, start + 40):
+            first, second = f"dog{i} bites man{i}", f"man{i} bites dog{i}"
+            rows.append(f"{first}\t{second if i % 2 else first}\t{1 - i % 2}")
+        path.write_bytes(gzip.compress("\n".join(rows).encode() + b"\n"))
+
+    return write
+
+
+@pytest.fixture
+def paws(tmp_path, monkeypatch, write_pairs):
+    """The data home, with training pairs of PAWS; there is no test file."""
+    folder = tmp_path / "home" / "pairs"
+    folder.mkdir(parents=True)
+    for name, start in (("paws-wiki.dev", 0), ("paws-qqp.train", 40)):
+        write_pairs(folder / f"{name}.tsv.gz", start)
+    monkeypatch.setenv("WORDWAVE_DATA", str(folder.parent))
+    monkeypatch.setenv("COLUMNS", "100")
+    from experiments.enrich import paws_splits
+
+    paws_splits.cache_clear()
+    yield folder
+    paws_splits.cache_clear()

@@ -1,6 +1,5 @@
 """`python -m experiments enrich` with a tiny encoder: trained once, resumed, shown, scored once."""
 
-import gzip
 import json
 import shutil
 from pathlib import Path
@@ -13,30 +12,6 @@ RESULTS = Path(__file__).parents[2] / "results/pairs"
 COMMITTED = ("--pairs", "4000", "--epochs", "2")
 """What the committed table was made with."""
 SMALL = ("--epochs", "1", "--max-length", "24", "--learning-rates", "1e-3", "1e-2")
-
-
-@pytest.fixture
-def paws(tmp_path, monkeypatch):
-    """Pairs of equal and of reversed sentences; there is no test file."""
-    folder = tmp_path / "home" / "pairs"
-    folder.mkdir(parents=True)
-    for name, start in (("paws-wiki.dev", 0), ("paws-qqp.train", 40)):
-        write_pairs(folder / f"{name}.tsv.gz", start)
-    monkeypatch.setenv("WORDWAVE_DATA", str(folder.parent))
-    monkeypatch.setenv("COLUMNS", "100")
-    from experiments.enrich import paws_splits
-
-    paws_splits.cache_clear()
-    yield folder
-    paws_splits.cache_clear()
-
-
-def write_pairs(path, start):
-    rows = ["text_a\ttext_b\tlabel"]
-    for i in range(start, start + 40):
-        first, second = f"dog{i} bites man{i}", f"man{i} bites dog{i}"
-        rows.append(f"{first}\t{second if i % 2 else first}\t{1 - i % 2}")
-    path.write_bytes(gzip.compress("\n".join(rows).encode() + b"\n"))
 
 
 @pytest.mark.slow
@@ -60,7 +35,9 @@ def test_every_variant_is_trained_once_and_shown(paws, tmp_path, experiments, en
 
 
 @pytest.mark.slow
-def test_the_test_pairs_are_read_by_score_test_alone(paws, tmp_path, experiments, encoder_folder):
+def test_the_test_pairs_are_read_by_score_test_alone(
+    paws, write_pairs, tmp_path, experiments, encoder_folder
+):
     out, variants = tmp_path / "out", ("--variants", "frozen", "enriched")
     command = ("enrich", "--weights", encoder_folder, "--out", out, *SMALL, *variants)
     code, _, err = experiments(*command, "--score-test")
