@@ -199,7 +199,8 @@ WEIGHTS = [
     (like(lambda t: t[:0]), "size mismatch for the tensor"),
     (like(lambda t: t.unsqueeze(0)), "size mismatch for the tensor"),
     (like(lambda t: t.half()), "dtype mismatch for the tensor"),
-    (like(lambda t: t.to(torch.int8)), "has the dtype I8"),
+    (like(lambda t: t.to(torch.int8)), "dtype mismatch for the tensor"),
+    (like(lambda t: t.to(torch.int16)), "has the dtype I16"),
     (tensors(lambda found: found.update({"more": torch.zeros(3)})), "'more' is not expected"),
     (tensors(lambda found: {k: v for k, v in found.items() if k != first(found)}), "is missing"),
 ]

@@ -178,7 +178,7 @@ REFUSED = {
     "NaN": (GOOD + "a,b,nan\n", ("--similarity", "label"), ("'label' must hold a number",)),
     "one score": (GOOD.replace(",0\n", ",1\n"), ("--similarity", "label"), ("two scores",)),
     "renaming": (GOOD, ("--word-renaming", "1.5"), ("word_renaming must be",)),
-    "views": (GOOD, ("--views", "start", "start"), ("views must be one or more, each once",)),
+    "views": (GOOD, ("--views", "start", "start"), ("only relative may be repeated",)),
     "damping": (GOOD, ("--damping",), ("damping goes with a single view",)),
     "rope": (GOOD, ("--embedding", "rope"), ("needs the encoder 'transformer'",)),
 }

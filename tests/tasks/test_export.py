@@ -56,7 +56,7 @@ def build(encoder="fasttext", embedding="complex-order", *, tokenizer=None, **op
 
 
 PAIR_MODELS = [
-    ("fasttext", "complex-order", {"views": ("start", "end", "relative")}),
+    ("fasttext", "complex-order", {"views": ("start", "end", "relative", "context")}),
     ("cnn", "none", {"symmetric": False}),
     pytest.param("lstm", "complex-order", {}, marks=pytest.mark.slow),
     pytest.param("transformer", "rope", {}, marks=pytest.mark.slow),

@@ -284,6 +284,17 @@ def test_an_encoder_of_the_package_has_a_name(encoder, tmp_path, monkeypatch):
         SentenceEncoder.from_pretrained("../english")
 
 
+def test_the_shipped_encoder_encodes_meaning_and_word_order():
+    folder = sentence_encoder.PRETRAINED / sentence_encoder.DEFAULT_ENCODER
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 10_000_000
+    loaded = SentenceEncoder.from_pretrained()
+    others = ["dog bites man", "man bites dog", "a cat sleeps on the sofa"]
+    same, swapped, different = loaded.similarity(others[:1], others)[0]
+    assert same == pytest.approx(1, abs=1e-5) and different + 0.3 < swapped < 0.99
+    loaded.order_weight = 0
+    assert loaded.similarity(others[:1], others)[0, 1] == pytest.approx(1, abs=1e-5)
+
+
 def damaged(folder, change):
     path = folder / "model.safetensors"
     tensors = load_file(path)

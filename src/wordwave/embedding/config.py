@@ -57,7 +57,7 @@ class EmbeddingConfig:
     views: tuple[View, ...] = ("start",)
     """complex-order: how positions are counted: from the start, from the end, relative to the
     length, or from each of the words before (context). Several give waves side by side, of the same
-    amplitudes and with frequencies of their own."""
+    amplitudes and with frequencies of their own; relative may be repeated."""
     word_scale: float | None = None
     """Standard deviation of the initial word vectors or amplitudes, where there are no pretrained
     vectors; None for 1/√dim."""
@@ -66,9 +66,10 @@ class EmbeddingConfig:
 
     def __post_init__(self) -> None:
         check_limits(self, {"word_scale": SCALE, "position_scale": SCALE})
-        if not 1 <= len(self.views) <= MAX_VIEWS or self.views.count("context") > 1:
+        once = [view for view in self.views if view != "relative"]
+        if not 1 <= len(self.views) <= MAX_VIEWS or len(set(once)) < len(once):
             raise WordwaveError(
-                f"views must be 1 to {MAX_VIEWS}, context at most once, got {self.views}"
+                f"views must be 1 to {MAX_VIEWS}, only relative may be repeated, got {self.views}"
             )
         if self.views[0] == "context":
             raise WordwaveError("views must begin with start, end or relative, got context first")

@@ -121,6 +121,7 @@ class WaveViews(WaveEmbedding):
         counted = count_positions(ids, positions)
         tables = (self.amplitude, *self._frequencies())
         is_plain = self.phase is None and ids.dim() == 2 and ids.numel() > 0
+        is_plain = is_plain and not torch.compiler.is_compiling()  # which needs one path for all
         is_counted = positions is None or "context" not in self.views
         shared = [not table.per_word for table in tables]
         if not (is_plain and is_counted and shared == [False] + [True] * len(self.views)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -166,13 +168,14 @@ class SentenceModel(nn.Module):
     def _encode(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
         return self.encoder(x, mask, positions)
 
-    def _head(self, in_dim: int, out_dim: int) -> nn.Sequential:
+    def _head(
+        self, in_dim: int, out_dim: int, dropout: Callable[[float], nn.Module] = nn.Dropout
+    ) -> nn.Sequential:
         """Real layers from vectors of sentences to logits, with one hidden layer or none."""
         config = self.config
-        hidden: list[nn.Module] = [Dropout(config.dropout, field="real")]
+        hidden = [dropout(config.dropout)]
         if config.hidden_dim:
-            hidden += [nn.Linear(in_dim, config.hidden_dim), nn.ReLU()]
-            hidden += [Dropout(config.dropout, field="real")]
+            hidden += [nn.Linear(in_dim, config.hidden_dim), nn.ReLU(), dropout(config.dropout)]
         return nn.Sequential(*hidden, nn.Linear(config.hidden_dim or in_dim, out_dim))
 
 
@@ -205,7 +208,9 @@ class PairNetwork(SentenceModel):
         self.n_classes, self.symmetric = n_classes, config.symmetric
         self.dropout = nn.Identity()  # word vectors are compared as they are
         self.block = config.dim if config.encoder == "fasttext" else self.sentence_dim
-        self.head = self._head((3 if self.symmetric else 4) * self.sentence_dim, n_classes)
+        width = (3 if self.symmetric else 4) * self.sentence_dim
+        # Of these wide vectors, the mask of nn.Dropout would take a tenth of the training.
+        self.head = self._head(width, n_classes, partial(Dropout, field="real"))
 
     def forward(
         self, first: Tensor, second: Tensor, positions: tuple[Tensor, Tensor] | None = None

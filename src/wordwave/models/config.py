@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from wordwave.embedding.config import IN_ATTENTION, EmbeddingConfig, View
+from wordwave.embedding.config import IN_ATTENTION, EmbeddingConfig
 from wordwave.errors import WordwaveError
 from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, check_limits
 
@@ -258,10 +258,10 @@ class SentenceEncoderConfig:
     """Width of the meaning part: a sum of token vectors."""
     order_dim: int = 32
     """Width of the waves of the order part; each view adds twice this to the sentence vector."""
-    views: tuple[View, ...] = ("start", "end", "relative")
+    views: tuple[Literal["start", "end", "relative"], ...] = ("start", "end", "relative")
     """How the positions of waves are counted: from the start, from the end, relative to the
     length."""
-    frequencies: tuple[float, float] = (0.005, 0.5)
+    frequencies: tuple[float, float] = (0.01, 2.0)
     """Lowest and highest initial frequency, in radians per word; those of relative positions go up
     to four turns per sentence."""
     order_weight: float = 0.1
