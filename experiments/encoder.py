@@ -96,6 +96,7 @@ class EncoderExperiment:
             SentenceEmbeddingConfig(), data=str(data), teacher=teacher, **SETTINGS
         )
         job = SentenceEmbeddingJob(config)
+        job.check_config(self.folder / "run")
         if job.finished(self.folder / "run") is None:
             job.prepare(job.load_data()).train(self.folder / "run")
         SentenceEncoder.load(self.folder / "run").save(self.encoder_folder, dtype="int8")

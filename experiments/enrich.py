@@ -26,6 +26,7 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.long_table import FLOPS
+from experiments.pairs import record_look
 from wordwave.data.pairs import PairSplits, TextPairs, hold_out, read_pairs
 from wordwave.data.registry import dataset_named
 from wordwave.data.tables import class_cell
@@ -231,7 +232,9 @@ class Enrich:
         check_like(file.meta, model.state_dict())
         model.load_state_dict(file.load())
         about = {name: record[name] for name in ("parameters", "best_epoch")}
-        return {**asdict(cell), **self._scores(model, test), **about}
+        scores = self._scores(model, test)
+        record_look(self.out, "paws-wiki test", f"{cell.model}, {cell.variant}", scores)
+        return {**asdict(cell), **scores, **about}
 
     def _scores(self, model: EncoderPairs, pairs: EncodedPairs) -> Record:
         logits = pair_logits(model, pairs.first, pairs.second)

@@ -227,7 +227,7 @@ def load_splits(data: PairSet, *, with_test: bool = False, with_qqp: bool = Fals
         dev = load_part(data, "dev")
     else:
         train, dev = hold_out(train, share=VALIDATION_SHARE)
-    if with_qqp:
+    if with_qqp and data == "paws-wiki":
         train = train.joined(load_part("paws-qqp", "train"))
     return PairSplits(train, dev, test)
 
@@ -325,9 +325,9 @@ class PairTable:
                 assert job.test is not None
                 logits = pair_logits(model, job.test.first, job.test.second)
                 test = metrics(logits, job.test.targets, job.text_model.labels)
-                self.tests.append({**asdict(one), "validation": record["score"], "test": test})
                 split = "dev" if self.data == "paws-qqp" else "test"
                 record_look(self.out, f"{self.data} {split}", f"{one.row}, seed {one.seed}", test)
+                self.tests.append({**asdict(one), "validation": record["score"], "test": test})
                 scored.append({**asdict(one), "test": test})
         return scored
 
@@ -369,6 +369,7 @@ class PairTable:
 def record_look(folder: Path, name: str, model: str, scores: Mapping[str, float]) -> None:
     """List a look at a test set: every one is in one file."""
     look: Record = {"date": date.today().isoformat(), "set": name, "model": model, **scores}
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "test-looks.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps({**look, "why": "chosen on validation pairs"}) + "\n")
 

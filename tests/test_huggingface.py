@@ -360,3 +360,19 @@ def test_missing_and_broken_files_are_refused_in_one_line(tmp_path):
     path.unlink()
     with pytest.raises(ww.WordwaveError, match=r"has no model\.safetensors"):
         ww.load_enriched(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"type_vocab_size": 10**11}, "asks for 1,600,000"),
+        ({"intermediate_size": 10**10}, "asks for"),
+        ({"num_hidden_layers": 10**9}, "has 1,000,000,000 layers"),
+    ],
+)
+def test_a_config_that_asks_for_more_than_there_is_takes_no_memory(tmp_path, settings, said):
+    enriched().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(ww.WordwaveError, match=said):
+        ww.load_enriched(tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,8 @@ FREQUENCIES = (0.003, 1.0)
 POSITION_TABLES = ("position_embeddings", "position_embedding")
 """What transformers calls tables of absolute positions: BERT and its relatives, CLIP."""
 HUB_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+MOST_NEW = 10_000_000
+"""Numbers that a model may have beyond twice those in its files, such as a head of its own."""
 MESSAGE = 300
 """Characters of another library's message that are shown."""
 
@@ -207,6 +209,7 @@ def load_enriched(name: str | Path, auto_class: type[Any] = AutoModel, **options
     given = {key: options[key] for key in ("dtype", "torch_dtype") if key in options}
     with _naming(folder):
         model_class = _model_class(auto_class, config)
+        _check_size(model_class, config, base)
         model, info = model_class.from_pretrained(
             None, config=config, state_dict=base, output_loading_info=True, **unused | given
         )
@@ -228,6 +231,20 @@ def load_enriched(name: str | Path, auto_class: type[Any] = AutoModel, **options
     _attach(model, words, features, positions)
     model.config.name_or_path = str(name)
     return model.eval()
+
+
+def _check_size(model_class: type[Any], config: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a config.json that asks for far more than the files hold, before it is allocated."""
+    n_layers = getattr(config, "num_hidden_layers", 0)
+    if isinstance(n_layers, int) and n_layers > len(tensors):
+        raise WordwaveError(
+            f"config.json has {n_layers:,} layers, the files {len(tensors)} tensors"
+        )
+    with torch.device("meta"):
+        wanted = sum(p.numel() for p in model_class(config).parameters())
+    there = sum(tensor.numel() for tensor in tensors.values())
+    if wanted > 2 * there + MOST_NEW:
+        raise WordwaveError(f"config.json asks for {wanted:,} numbers, the files hold {there:,}")
 
 
 def _word_embedding(model: PreTrainedModel) -> nn.Embedding:

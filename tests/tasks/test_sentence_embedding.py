@@ -275,6 +275,25 @@ def test_mistakes_are_told_in_one_line(encoder, tmp_path):
         SentenceEncoder.from_pretrained("nowhere")
 
 
+def test_vectors_and_weights_of_the_wrong_kind_are_told_in_one_line(encoder):
+    texts = np.array(["sea1 sea2", "sea2"])
+    assert_allclose(
+        encoder.similarity(texts, texts.astype(object)), encoder.similarity(*[list(texts)] * 2)
+    )
+    for vectors in (np.zeros(encoder.width, np.float32), np.zeros((2, 3), np.float32)):
+        with pytest.raises(WordwaveError, match="vectors must be of shape"):
+            encoder.similarity(texts, vectors)
+    for alpha in ("x", None, True, 1.5):
+        with pytest.raises(WordwaveError, match="order_weight must be"):
+            encoder.order_weight = alpha
+
+
+def test_a_folder_does_not_hide_an_encoder_of_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "english").mkdir()
+    assert SentenceEncoder.from_pretrained().width == 448
+
+
 def test_an_encoder_of_the_package_has_a_name(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(sentence_encoder, "PRETRAINED", tmp_path)
     encoder.save(tmp_path / sentence_encoder.DEFAULT_ENCODER, dtype="int8")

@@ -88,7 +88,7 @@ def read_teacher(path: Path, n_sentences: int | None = None) -> Vectors:
     check_regular(path)
     try:
         vectors: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError):
+    except Exception:  # numpy parses the header by several of Python's own parsers
         raise WordwaveError(f"teacher '{path}' is not a .npy file of numbers") from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.shape[1] < 1:
         shape = getattr(vectors, "shape", "several arrays")

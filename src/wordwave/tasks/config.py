@@ -241,7 +241,12 @@ class SentenceTrainingConfig(TrainingConfig):
         super().__post_init__()
         check_limits(
             self,
-            {"temperature": (1e-3, 1e3), "similarity_loss": SCALE, "order_loss": SCALE},
+            {
+                "batch_size": (2, 10**9),  # sentences of a batch are compared with each other
+                "temperature": (1e-3, 1e3),
+                "similarity_loss": SCALE,
+                "order_loss": SCALE,
+            },
         )
         for name in ("word_dropout", "random_positions", "amplitude_penalty"):
             if getattr(self, name):

@@ -164,7 +164,7 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
     }
     if encoder.hashed:
         first = encoder.vocabulary.first_rare
-        description["unknown_id"] = f"{first} + crc32(UTF-8) % (len(words) - {first})"
+        description["unknown_words"] = f"id {first} + crc32(UTF-8) % (len(words) - {first})"
     if isinstance(trained, TextMatcher) and not trained.labels:
         description["score_range"] = list(trained.score_range)
     graph = (PairGraph if is_matcher else ProbabilityGraph)(trained.model)

@@ -66,6 +66,9 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
         uses |= {"embed": "encode", "translate": "translate", "lm": "generate"}
         hint = f"; use it with wordwave {uses[found]}" if found in uses else ""
         raise WordwaveError(f"'{folder}' is a run of {found!r}, expected one of {task!r}{hint}")
+    text = plain.get("text")
+    if task == "match" and isinstance(text, dict):  # the first matchers had no such setting
+        plain["text"] = {"unknown_words": "shared", **text}
     return from_dict(kind, plain, where=f"'{folder / 'config.yaml'}'")
 
 

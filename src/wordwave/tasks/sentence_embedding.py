@@ -15,7 +15,7 @@ from wordwave.data.pairs import TextPairs, read_pairs
 from wordwave.data.sentences import SentenceSplits, Vectors, read_sentences, read_teacher
 from wordwave.data.tables import label_cell, number_cell
 from wordwave.errors import WordwaveError
-from wordwave.files import check_inside, write_whole
+from wordwave.files import check_inside, sha256_of, write_whole
 from wordwave.memory import check_training_fits
 from wordwave.models.sentence_encoder import SentenceNetwork, TokenBatch
 from wordwave.models.utils import eval_mode
@@ -172,7 +172,7 @@ def projected(vectors: Vectors, dim: int, name: str = "teacher") -> Tensor:
         )
 
     def unit(start: int) -> Tensor:
-        chunk = torch.from_numpy(np.asarray(vectors[start : start + AT_ONCE], dtype=np.float32))
+        chunk = torch.from_numpy(np.array(vectors[start : start + AT_ONCE], dtype=np.float32))
         norms = chunk.norm(dim=1, keepdim=True)
         if not (norms.isfinite() & (norms > 0)).all():
             raise WordwaveError(f"{name}: every vector must be finite and not 0")
@@ -270,7 +270,8 @@ class SentenceEmbeddingJob(Job[SentenceEmbeddingConfig, SentenceSplits]):
     ) -> dict[str, Any]:
         name = self.config.data.teacher
         if name and not self._teacher_is_file:
-            path = folder / f"teacher-{self.fingerprint}.npy"
+            of = sha256_of([self.fingerprint.encode(), name.encode()])[:16]
+            path = folder / f"teacher-{of}.npy"
             encode_by(name, self.texts, path, watch)
             self._imitate(read_teacher(path, len(self.texts)))
         return super().train(folder, processes=processes, save_every=save_every, watch=watch)

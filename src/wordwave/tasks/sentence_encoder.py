@@ -72,8 +72,10 @@ class SentenceEncoder(TextModel):
 
     @order_weight.setter
     def order_weight(self, alpha: float) -> None:
+        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)):
+            raise WordwaveError(f"order_weight must be a number, got {alpha!r}")
         check_limit("order_weight", alpha, (0, 1))
-        self.model.order_weight = alpha
+        self.model.order_weight = float(alpha)
 
     def encode(self, texts: Sequence[str]) -> Array:
         """Vectors of length 1, one a text. Shape: N texts -> (N, width), float32"""
@@ -98,9 +100,18 @@ class SentenceEncoder(TextModel):
 
         Shape: N and M texts -> (N, M), float32
         """
-        first, second = (x if isinstance(x, np.ndarray) else self.encode(x) for x in (a, b))
-        cosines: Array = first @ second.T
+        cosines: Array = self._vectors(a) @ self._vectors(b).T
         return cosines
+
+    def _vectors(self, given: Sequence[str] | Array) -> Array:
+        if not isinstance(given, np.ndarray) or given.dtype.kind in "UO":
+            return self.encode(list(given) if isinstance(given, np.ndarray) else given)
+        if given.ndim != 2 or given.shape[1] != self.width:
+            raise WordwaveError(
+                f"vectors must be of shape (N, {self.width}), got {given.shape}; a single one is "
+                "vector[None]"
+            )
+        return given
 
     def tokens(self, sentences: Sentences) -> TokenBatch:
         """The tokens of sentences with the positions of their words; punctuation has that of the
@@ -140,10 +151,10 @@ class SentenceEncoder(TextModel):
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path = DEFAULT_ENCODER) -> SentenceEncoder:
-        """An encoder from a folder, or one that comes with the package by its name."""
-        if Path(name_or_folder).is_dir():
-            return cls.load(name_or_folder)
+        """An encoder that comes with the package by its name, or one from a folder."""
         there = sorted(path.name for path in PRETRAINED.glob("*") if path.is_dir())
+        if str(name_or_folder) not in there and Path(name_or_folder).is_dir():
+            return cls.load(name_or_folder)
         if str(name_or_folder) not in there:
             shown = ", ".join(there) or "none"
             raise WordwaveError(
