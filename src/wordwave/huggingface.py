@@ -19,11 +19,11 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from wordwave.config_io import from_dict, to_dict
+from wordwave.config_io import from_dict, read_json, to_dict
 from wordwave.embedding.config import Sharing
 from wordwave.embedding.wave import WaveEmbedding
 from wordwave.errors import WordwaveError
-from wordwave.limits import WIDTH, check_limits
+from wordwave.limits import DEPTH, WIDTH, check_limits
 from wordwave.tensor_files import TensorFile, check_like
 
 M = TypeVar("M", bound=PreTrainedModel)
@@ -198,6 +198,10 @@ def load_enriched(name: str | Path, auto_class: type[Any] = AutoModel, **options
     for_hub = {key: options.pop(key) for key in HUB_OPTIONS if key in options}
     folder = _folder(name, for_hub)
     with _naming(folder / "config.json"):
+        found = read_json(folder / "config.json")
+        for key, value in (found if isinstance(found, dict) else {}).items():
+            if "layers" in key and isinstance(value, (int, float)) and value > DEPTH[1]:
+                raise WordwaveError(f"{key} must be at most {DEPTH[1]:,}, got {value:,}")
         config, unused = AutoConfig.from_pretrained(
             folder, trust_remote_code=False, return_unused_kwargs=True, **options
         )
@@ -235,11 +239,6 @@ def load_enriched(name: str | Path, auto_class: type[Any] = AutoModel, **options
 
 def _check_size(model_class: type[Any], config: Any, tensors: Mapping[str, Tensor]) -> None:
     """Refuse a config.json that asks for far more than the files hold, before it is allocated."""
-    n_layers = getattr(config, "num_hidden_layers", 0)
-    if isinstance(n_layers, int) and n_layers > len(tensors):
-        raise WordwaveError(
-            f"config.json has {n_layers:,} layers, the files {len(tensors)} tensors"
-        )
     with torch.device("meta"):
         wanted = sum(p.numel() for p in model_class(config).parameters())
     there = sum(tensor.numel() for tensor in tensors.values())
