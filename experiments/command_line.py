@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from experiments.long_table import LongTable
     from wordwave.cli.console import Console
     from wordwave.grid import Store
-    from wordwave.tables import ResultTable
 
 
 Target = Literal[
@@ -267,6 +266,7 @@ def main(args: list[str], prog: str) -> None:
 
 def run_classifiers(options: Options) -> None:
     """Tables 2, 3, 4 and 7, figures and the report: train what is missing, then show it."""
+    from experiments.launch import show
     from experiments.records import is_record, upgrade
     from experiments.report import Results
     from wordwave.cli.console import Console
@@ -331,6 +331,7 @@ def run_table5(args: list[str], prog: str) -> None:
     """`python -m experiments table5`"""
     options = parsed(Table5Options, args, prog)
     from experiments.choices import Table5Choices, choices_table
+    from experiments.launch import show
     from experiments.table5 import ROWS, Table5, draw_table5, table5_tables
 
     kind = Table5Choices if options.choices else Table5
@@ -356,6 +357,7 @@ def run_table6(args: list[str], prog: str) -> None:
     """`python -m experiments table6`"""
     options = parsed(Table6Options, args, prog)
     from experiments.choices import Table6Choices, choices_table
+    from experiments.launch import show
     from experiments.table6 import Table6, draw_table6, table6_table
 
     kind = Table6Choices if options.choices else Table6
@@ -400,17 +402,3 @@ def trained(table: LongTable, options: LongOptions) -> Iterator[Console | None]:
         on_record=lambda r: console.print(f"{r['row']}, seed {r['seed']}: done"),
     ):
         yield console
-
-
-def show(
-    tables: Sequence[ResultTable],
-    folder: Path,
-    pictures: Sequence[Path],
-    console: Console,
-    n_printed: int | None = None,
-) -> None:
-    """Print the first tables, write all, and print the paths of what was written."""
-    for table in tables[:n_printed]:
-        console.print(table.to_rich())
-    written = [path for table in tables for path in table.write(folder)]
-    console.print("Written: " + ", ".join(map(str, [*written, *pictures])))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from experiments.long_table import LongTable
     from wordwave.cli.console import Console
     from wordwave.grid import Record, Store
+    from wordwave.tables import ResultTable
 
 
 @dataclass(frozen=True)
@@ -173,3 +174,17 @@ def spelled(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def show(
+    tables: Sequence[ResultTable],
+    folder: Path,
+    pictures: Sequence[Path],
+    console: Console,
+    n_printed: int | None = None,
+) -> None:
+    """Print the first tables, write all, and print the paths of what was written."""
+    for table in tables[:n_printed]:
+        console.print(table.to_rich())
+    written = [path for table in tables for path in table.write(folder)]
+    console.print("Written: " + ", ".join(map(str, [*written, *pictures])))

@@ -119,7 +119,7 @@ def run_pairs(args: list[str], prog: str) -> None:
     """`python -m experiments pairs`"""
     options = parsed(PairsOptions, args, prog)
     check_grid(1, 1, options.jobs)
-    from experiments.command_line import show
+    from experiments.launch import show
     from experiments.pairs import ABLATION, ROWS, PairCell, PairTable
     from wordwave.cli.console import Console
     from wordwave.cli.progress import run_grid, say_skipped
@@ -151,9 +151,8 @@ def run_pairs(args: list[str], prog: str) -> None:
 def run_enrich(args: list[str], prog: str) -> None:
     """`python -m experiments enrich`"""
     options = parsed(EnrichOptions, args, prog)
-    from experiments.command_line import show
     from experiments.enrich import Enrich, enrich_table
-    from experiments.launch import spelled
+    from experiments.launch import show, spelled
     from wordwave.cli.console import Console
     from wordwave.cli.progress import completed
 
@@ -198,8 +197,8 @@ def _enrich_line(record: Record) -> str:
 def run_encoder(args: list[str], prog: str) -> None:
     """`python -m experiments encoder`"""
     options = parsed(EncoderOptions, args, prog)
-    from experiments.command_line import show
     from experiments.encoder import EncoderExperiment
+    from experiments.launch import show
     from wordwave.cli.console import Console
 
     console, looks = Console(), options.out.parent / "pairs"

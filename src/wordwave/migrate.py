@@ -82,6 +82,13 @@ def upgrade_config(plain: Any, where: str = "config") -> Any:
     return parts
 
 
+def upgrade_run(plain: Plain, task: str) -> Plain:
+    """The settings of a run, which says nothing of settings that are newer than itself."""
+    if task == "match" and isinstance(text := plain.get("text"), dict):
+        return {**plain, "text": {"unknown_words": "shared", **text}}
+    return plain
+
+
 def upgrade_flat(settings: Plain) -> Plain:
     """Settings by the names of their flags, as studies keep them."""
     return _renamed(settings, RENAMED, "settings")

@@ -143,6 +143,18 @@ def test_similarities_are_learnt_scored_and_predicted(cli, scorer, tmp_path):
     assert all(set(t) == {"score", "text_a", "text_b"} and 1 <= t["score"] <= 5 for t in told)
 
 
+def test_a_run_from_before_unknown_words_were_hashed_predicts_as_it_did(cli, tmp_path):
+    table = write_pairs(tmp_path / "pairs.csv", pairs(40))
+    run, pair = tmp_path / "run", ("qqq w1 zzz", "zzz w1 qqq")
+    assert train(cli, table, run, "--unknown-words", "shared").code == 0
+    before = cli.call("predict", run, *pair)
+    config = (run / "config.yaml").read_text()
+    assert "  unknown_words: shared\n" in config
+    (run / "config.yaml").write_text(config.replace("  unknown_words: shared\n", ""))
+    after = cli.call("predict", run, *pair)
+    assert before.code == after.code == 0 and before.out == after.out
+
+
 def test_truncated_sentences_are_counted_as_sentences(cli, matcher):
     long = "w1 " * 600
     result = cli.call("predict", matcher.folder, stdin=f"{long}\t{long}\na\t{long}\n".encode())

@@ -34,7 +34,7 @@ from wordwave.files import (
     remove_unfinished,
     write_text,
 )
-from wordwave.migrate import upgrade_weights
+from wordwave.migrate import upgrade_run, upgrade_weights
 from wordwave.tasks.config import run_config
 from wordwave.tensor_files import TensorFile, check_like
 
@@ -66,10 +66,7 @@ def read_config(folder: Path, task: str, kind: type[C]) -> C:
         uses |= {"embed": "encode", "translate": "translate", "lm": "generate"}
         hint = f"; use it with wordwave {uses[found]}" if found in uses else ""
         raise WordwaveError(f"'{folder}' is a run of {found!r}, expected one of {task!r}{hint}")
-    text = plain.get("text")
-    if task == "match" and isinstance(text, dict):  # the first matchers had no such setting
-        plain["text"] = {"unknown_words": "shared", **text}
-    return from_dict(kind, plain, where=f"'{folder / 'config.yaml'}'")
+    return from_dict(kind, upgrade_run(plain, task), where=f"'{folder / 'config.yaml'}'")
 
 
 @contextmanager
