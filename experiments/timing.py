@@ -15,6 +15,7 @@ from experiments.records import provenance
 from experiments.summary import file_name, protocol_notes
 from wordwave.models.config import ENCODERS
 from wordwave.tables import Content, ResultTable
+from wordwave.training.config import DEFAULT_EPOCHS
 
 if TYPE_CHECKING:
     from wordwave.grid import Record
@@ -262,7 +263,7 @@ class Estimate:
     def _max_epochs(self, row: TrainingCell) -> int:
         """Of the configuration, which folds and seeds share."""
         if row not in self._epochs:
-            self._epochs[row] = self.protocol.config(row).training.epochs
+            self._epochs[row] = self.protocol.config(row).training.epochs or DEFAULT_EPOCHS
         return self._epochs[row]
 
     @cached_property

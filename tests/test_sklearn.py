@@ -90,6 +90,13 @@ def test_labels_of_any_type_also_from_a_folder(labels, tmp_path):
     assert (again.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [40, 200])
+def test_few_texts_are_enough_with_default_settings(n):
+    texts, praise = reviews(n)
+    assert WaveClassifier().fit(texts, praise).score(NEW_TEXTS, NEW_PRAISE) > 0.9
+
+
 def test_more_than_two_classes_keep_their_order():
     numbers = np.array([2, 10, 9])[np.arange(90) % 3]
     texts = [
@@ -265,7 +272,7 @@ def test_bad_input_is_one_clear_error(X, y, message):
     [
         ({"encoder": "cnm"}, "WaveClassifier: encoder must be .*, got 'cnm'"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"epochs": 1.5}, "epochs must be int, got 1.5"),
+        ({"epochs": 1.5}, "epochs must be int or null, got 1.5"),
         ({"dev_share": 1}, "dev_share must be at least 0 and below 1, got 1"),
         ({"dev_share": 0, "patience": 3}, "patience needs a dev_share above 0"),
         ({"n_threads": 0}, "n_threads must be at least 1 or None, got 0"),

@@ -300,7 +300,7 @@ class WaveClassifier(TextEstimator):
         tokenizer: "plain", "kim" or "bpe".
         unknown_words: "shared" for one vector for all of them, "hashed" for that of a rare word.
         vectors: a file of pretrained vectors, or its name in the data home.
-        epochs: maximum number of epochs.
+        epochs: maximum number of epochs; `None` for 15, and more of a small training set.
         patience: epochs without a higher validation accuracy after which training stops; 0 for
             never.
         attention_score: the setting `score` of the command line.
@@ -358,7 +358,7 @@ class WaveClassifier(TextEstimator):
         vector_scale: float = TextConfig.vector_scale,
         freeze_vectors: bool = TextConfig.freeze_vectors,
         extra_words: int = TextConfig.extra_words,
-        epochs: int = TrainingConfig.epochs,
+        epochs: int | None = TrainingConfig.epochs,
         max_steps: int = TrainingConfig.max_steps,
         eval_every: int = TrainingConfig.eval_every,
         patience: int = TrainingConfig.patience,

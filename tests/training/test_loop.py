@@ -140,6 +140,14 @@ def test_steps_end_a_training_and_judgements_come_as_often_as_asked():
     assert [r.step for r in reports if isinstance(r, Epoch)] == [8, 16, 21]
 
 
+@pytest.mark.parametrize(
+    ("epochs", "per_epoch", "expected"),
+    [(None, 2, 500), (None, 3, 334), (None, 66, 16), (None, 67, 15), (None, 10**6, 15), (4, 2, 4)],
+)
+def test_small_training_sets_get_more_epochs_unless_told_how_many(epochs, per_epoch, expected):
+    assert TrainingConfig(epochs=epochs).n_epochs(per_epoch) == expected
+
+
 def test_steps_tell_the_loss_and_the_words():
     training = begun(replace(QUICK, epochs=1), n=200)
     steps = [r for r in training.run() if isinstance(r, Step)]

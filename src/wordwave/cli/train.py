@@ -176,15 +176,14 @@ def training_bar(job: Job[Any, Any], console: Console) -> Iterator[Watch]:
     """A progress bar over the steps of a training, and a line for each evaluation."""
     from wordwave.training.loop import Step
 
-    epochs = job.config.training.epochs if job.counts_epochs else None
-    unit = "epoch {task.fields[epoch]}" if epochs else "step " + COUNT
+    unit = "epoch {task.fields[epoch]}" if job.counts_epochs else "step " + COUNT
     columns = "{task.fields[loss]}  {task.fields[speed]:,.0f} " + f"{job.unit}/s"
     with progress(unit, console, columns, transient=True) as bar:
-        task = bar.add_task("", total=1, epoch=f"1/{epochs}", loss="", speed=0.0)
-        began, n_words = time.monotonic(), 0
+        task = bar.add_task("", total=1, epoch="1", loss="", speed=0.0)
+        began, n_words, epoch = time.monotonic(), 0, 1
 
         def watch(report: Step | Epoch | str) -> None:
-            nonlocal began, n_words
+            nonlocal began, n_words, epoch
             if isinstance(report, str):
                 console.print(report)
                 return
@@ -192,16 +191,19 @@ def training_bar(job: Job[Any, Any], console: Console) -> Iterator[Watch]:
                 n_words += report.n_words
             speed = n_words / max(time.monotonic() - began, 1e-9)
             if isinstance(report, Step):
-                loss = job.show_loss(report.loss)
                 bar.update(
-                    task, total=report.n_steps, completed=report.step, loss=loss, speed=speed
+                    task,
+                    total=report.n_steps,
+                    completed=report.step,
+                    epoch=f"{min(epoch, report.n_epochs)}/{report.n_epochs}",
+                    loss=job.show_loss(report.loss),
+                    speed=speed,
                 )
                 return
-            at = f"epoch {report.epoch:>3}" if epochs else f"step {report.step:>6}"
+            at = f"epoch {report.epoch:>3}" if job.counts_epochs else f"step {report.step:>6}"
             best = "  best" if report.is_best else ""
             console.print(f"{at}  {job.show_scores(report)}  {speed:,.0f} {job.unit}/s{best}")
-            bar.update(task, epoch=f"{min(report.epoch + 1, epochs or 0)}/{epochs}")
-            began, n_words = time.monotonic(), 0
+            began, n_words, epoch = time.monotonic(), 0, report.epoch + 1
 
         yield watch
 

@@ -10,14 +10,19 @@ from wordwave.limits import COUNT, SCALE, check_fractions, check_limits
 
 Precision = Literal["auto", "fp32", "bf16"]
 Schedule = Literal["one-cycle", "constant", "cosine", "inverse-sqrt"]
+DEFAULT_EPOCHS = 15
+MIN_STEPS = 1000
+"""Without a number of epochs, small training sets are passed over until there are so many steps:
+with 15 epochs, a bag of words does not learn to tell classes apart from 200 texts."""
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """Optimizer, learning-rate schedule and regularization; tasks have defaults of their own."""
 
-    epochs: int = 15
-    """Maximum number of passes over the training set."""
+    epochs: int | None = None
+    """Maximum number of passes over the training set; by default 15, and more of a small one, so
+    that there are at least 1,000 steps."""
     max_steps: int = 0
     """Maximum number of optimizer steps; 0 for no limit."""
     eval_every: int = 0
@@ -89,3 +94,7 @@ class TrainingConfig:
             raise WordwaveError(
                 "amplitude_penalty has a gradient in every row and needs row_sparse=False"
             )
+
+    def n_epochs(self, steps_per_epoch: int) -> int:
+        """The maximum number of epochs of so many steps each."""
+        return self.epochs or max(DEFAULT_EPOCHS, -(-MIN_STEPS // steps_per_epoch))

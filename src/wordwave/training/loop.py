@@ -95,6 +95,7 @@ class Step:
 
     step: int
     n_steps: int
+    n_epochs: int
     loss: float
     n_words: int
 
@@ -132,7 +133,8 @@ class Training:
         self.best: dict[str, Tensor] = {}
         self._epoch_batches: tuple[int, Sequence[Tensor]] = (-1, ())
         per_epoch = -(-len(self.batches(self.progress.epoch)) // self.settings.grad_accumulation)
-        self.n_steps = self.settings.epochs * per_epoch
+        self.n_epochs = self.settings.n_epochs(per_epoch)
+        self.n_steps = self.n_epochs * per_epoch
         if self.settings.max_steps:
             self.n_steps = min(self.n_steps, self.settings.max_steps)
 
@@ -209,7 +211,7 @@ class Training:
         progress.since_eval += 1
         if progress.batch == len(batches):
             progress.epoch, progress.batch = progress.epoch + 1, 0
-        return Step(progress.step, self.n_steps, mean, int(words_all))
+        return Step(progress.step, self.n_steps, self.n_epochs, mean, int(words_all))
 
     def _loss(self, rows: Tensor) -> tuple[Tensor, int, int]:
         """Summed loss, predictions and words of this process's part of a batch."""
