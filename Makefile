@@ -3,6 +3,7 @@
 #   make test    install, then run all checks and tests (ORDER=1 shuffles the tests with that seed)
 # For the daily loop: make check, lint and the tests that are not marked slow, under two minutes.
 # make test-modes repeats the tests as other processors would run them (MODES="scalar order-1").
+# make docs builds the documentation site in site/.
 # Another Python: make test PYTHON=python3.12; its constraints: CONSTRAINTS= (empty for 3.10).
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= --constraint constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 
-.PHONY: demo test check test-modes lint bench fuzz torture clean
+.PHONY: demo test check test-modes lint docs bench fuzz torture clean
 
 demo: $(VENV)/.installed-cli
 	$(BIN)/wordwave demo
@@ -35,6 +36,14 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# A static site that loads nothing from the network; a warning, such as a broken link, is an error.
+docs: $(VENV)/.installed-docs
+	mkdir -p out/docs
+	if $(BIN)/wordwave explore --help > /dev/null 2>&1; \
+	then $(BIN)/wordwave explore --html out/docs/explorer.html; fi
+	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet -c docs -d out/docs/doctrees . site
+	@echo "Open site/index.html"
+
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
 
@@ -47,7 +56,7 @@ torture: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.torture --kills 100 --full-disk 50 --seed 0 --jobs 2 --output results/reliability
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) out site
 
 # torch comes first and by its exact version: any other pull brings gigabytes of CUDA packages.
 $(VENV)/.installed-%: pyproject.toml constraints.txt

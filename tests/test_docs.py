@@ -98,11 +98,12 @@ def blocks(page: str) -> Iterator[tuple[str, str]]:
 
 
 INLINE = re.compile(
-    r"wordwave ((train|data) )?\w+ \S|python -m (experiments \w|benchmarks)|make \w|pip install"
+    r"wordwave ((train|data) )?\w+ \S|python -m (experiments \w|benchmarks)|python docs"
+    r"|make \w|pip install"
 )
 """Inline code that is a command, not only the name of one."""
 OTHERS = ("make", "pip", "python", ".venv/bin/pre-commit", "source")
-"""make: the target exists; pip: the extras exist; python -m: the module exists."""
+"""make: the target exists; pip: the extras exist; python: the module or the file exists."""
 NEED_DATA = (("data", "prepare"), ("data", "verify"))
 """Parsed only: they need the real data sets. tests/data runs them with stand-ins of their own."""
 TRAINS_NOTHING = "report"
@@ -354,6 +355,8 @@ def test_commands_of_other_programs_exist(page):
                     assert re.search(rf"^{name} = \[", project, re.MULTILINE), words
         elif words[:2] == ("python", "-m"):
             assert find_spec(words[2]), words
+        elif words[0] == "python":
+            assert (ROOT / words[1]).is_file(), words
 
 
 @pytest.mark.slow
