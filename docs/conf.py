@@ -118,4 +118,10 @@ def setup(app: Any) -> None:
         (lambda self, node: mathml(self, node, block=False), None),
         (lambda self, node: mathml(self, node, block=True), None),
     )
+    # Browsers do not fetch pages from file:// for the excerpts below search results.
+    app.add_js_file(
+        None,
+        body="if (location.protocol === 'file:') "
+        "DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;",
+    )
     app.connect("autodoc-process-docstring", shape_and_markup, priority=100)
