@@ -4,6 +4,7 @@ from the network. Only the last tests need the generator, Sphinx (the extra `doc
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -172,19 +173,46 @@ def test_site_has_formulas_shapes_and_a_search_index(site):
     assert "url=docs/index.html" in (site / "index.html").read_text()
 
 
+@pytest.fixture
+def small_site(tmp_path) -> Path:
+    """A source folder with the settings of the site and two pages."""
+    for name in ("_static", "_root"):
+        (tmp_path / "docs" / name).mkdir(parents=True)
+    shutil.copy(ROOT / "docs/conf.py", tmp_path / "docs")
+    (tmp_path / "docs/page.md").write_text("# B\n")
+    (tmp_path / "docs/index.md").write_text(INDEX)
+    return tmp_path
+
+
+INDEX = "# A\n\n[page](page.md#b)\n\n:::{toctree}\npage\n:::\n"
+
+
 @needs_sphinx
 @pytest.mark.slow
 @pytest.mark.parametrize("link", ["[gone](gone.md)", "[gone](page.md#gone)", "![gone](gone.png)"])
-def test_a_broken_link_fails_the_build(link, tmp_path):
-    source = tmp_path / "source"
-    (source / "docs").mkdir(parents=True)
-    for name in ("_static", "_root"):
-        (source / "docs" / name).mkdir()
-    (source / "docs/conf.py").write_text((ROOT / "docs/conf.py").read_text())
-    index = "# A\n\n[page](page.md#b)\n\n:::{toctree}\npage\n:::\n"
-    (source / "docs/index.md").write_text(index)
-    (source / "docs/page.md").write_text("# B\n")
-    assert build(source, tmp_path / "out").returncode == 0
-    (source / "docs/index.md").write_text(f"{index}\n{link}\n")
-    done = build(source, tmp_path / "out")
+def test_a_broken_link_fails_the_build(link, small_site):
+    assert build(small_site, small_site / "site").returncode == 0
+    (small_site / "docs/index.md").write_text(f"{INDEX}\n{link}\n")
+    done = build(small_site, small_site / "site")
     assert done.returncode == 1 and "gone" in done.stderr
+
+
+@needs_sphinx
+@pytest.mark.slow
+def test_the_explorer_is_embedded_where_there_is_one(small_site):
+    start = START.read_text(encoding="utf-8").split("Positions that are added")[0]
+    (small_site / "docs/index.md").write_text(start + "\n:::{toctree}\npage\n:::\n")
+    shutil.copy(ROOT / "docs/explorer.png", small_site / "docs")
+    for is_there in (False, True):
+        if is_there:
+            (small_site / "out/docs").mkdir(parents=True)
+            (small_site / "out/docs/explorer.html").write_text("<p>explorer</p>")
+        out = small_site / f"site-{is_there}"
+        done = build(small_site, out)
+        assert done.returncode == 0, done.stderr
+        text = (out / "docs/index.html").read_text(encoding="utf-8")
+        assert ("explorer.png" in text, '<iframe src="../explorer.html"' in text) == (
+            not is_there,
+            is_there,
+        )
+        assert (out / "explorer.html").is_file() == is_there
