@@ -27,7 +27,7 @@ version = release = wordwave.__version__
 root_doc = "docs/index"
 include_patterns = ["docs/**.md", "docs/api/*.rst", "results/**.md", "CHANGELOG.md"]
 include_patterns += ["CONTRIBUTING.md", "src/wordwave/**/NOTICE.md", "src/wordwave/**/README.md"]
-exclude_patterns = [".*", "site", "out", "tests", "results/reliability"]
+exclude_patterns = [".*", "site", "out", "tests"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 smartquotes_action = "D"  # dashes, no curly quotes
 suppress_warnings = ["myst.header"]  # some tables in results/ skip a level of headings
@@ -102,6 +102,19 @@ def shape_and_markup(
         lines += ["", ".. rst-class:: shape", "", f"Shape: {escaped(shape)}", ""]
 
 
+TITLES = {
+    "results/probe/probe": "The laboratory's tasks",
+    "results/probe-long/probe": "Length generalisation",
+    "results/reliability/torture": "Kills and full disks",
+}
+"""Of pages that commands write without one."""
+
+
+def add_title(app: object, page: str, source: list[str]) -> None:
+    if page in TITLES:
+        source[0] = f"# {TITLES[page]}\n\n{source[0]}"
+
+
 def escaped(text: str) -> str:
     """Escape what reStructuredText would take as markup, outside of `code`."""
     parts = re.split(r"(`[^`\n]+`)", text)
@@ -124,4 +137,5 @@ def setup(app: Any) -> None:
         body="if (location.protocol === 'file:') "
         "DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;",
     )
+    app.connect("source-read", add_title)
     app.connect("autodoc-process-docstring", shape_and_markup, priority=100)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from torch import Tensor
+from numpy.typing import NDArray
 
 import wordwave as ww
 from wordwave import complex as cx
@@ -50,9 +51,11 @@ def waves(
 
 
 @torch.no_grad()
-def values(embedding: ww.WaveEmbedding, ids: list[int], positions: Tensor | None = None) -> Tensor:
-    """Words at positions, by default 1, 2, …, as torch's complex numbers. Shape: (L,)"""
-    return cx.to_complex(embedding(torch.tensor(ids), positions)).squeeze(-1)
+def values(
+    embedding: ww.WaveEmbedding, ids: list[int], positions: NDArray | list[int] | None = None
+) -> NDArray[np.complex64]:
+    """Words at positions, by default 1, 2, …, as complex numbers. Shape: (L,)"""
+    return cx.to_complex(embedding(torch.tensor(ids), positions)).squeeze(-1).numpy()
 
 
 def plane(axes: Axes, radius: float, title: str) -> None:
@@ -75,10 +78,10 @@ def arrow(axes: Axes, start: complex, end: complex, colour: str, width: float = 
 
 def draw_wave() -> None:
     """One wave as a rotating arrow and as two curves."""
-    omega, phase = 2 * torch.pi / 12, 0.4
+    omega, phase = 2 * np.pi / 12, 0.4
     embedding = waves([1.0], omega, [phase])
-    points = values(embedding, [0] * 12, torch.arange(12)).tolist()
-    line = torch.linspace(0, 24, 400)
+    points = values(embedding, [0] * 12, np.arange(12)).tolist()
+    line = np.linspace(0, 24, 400)
     smooth = values(embedding, [0] * 400, line)
     _, (left, right) = plt.subplots(
         1, 2, figsize=(WIDTH, 2.9), gridspec_kw={"width_ratios": [1, 2.1]}, layout="constrained"
@@ -106,20 +109,20 @@ def draw_wave() -> None:
 
 def draw_claim() -> None:
     """The three cases of |z₁|: only two of them are bounded."""
-    omega = 2 * torch.pi / 14
+    omega = 2 * np.pi / 14
     cases = (
         (0.9, "|z₁| = 0.9: bounded, forgets far positions", GREEN),
         (1.0, "|z₁| = 1: bounded, the paper's choice", BLUE),
         (1.08, "|z₁| = 1.08: unbounded, excluded", ORANGE),
     )
     _, row = plt.subplots(1, 3, figsize=(WIDTH, 2.9), layout="constrained")
-    start = 0.9 * torch.exp(torch.tensor(0.4j))
+    start = 0.9 * np.exp(0.4j)
     for axes, (size, title, colour) in zip(row, cases, strict=True):
         plane(axes, 2.3, title)
         axes.title.set_fontsize(8)
-        line, steps = torch.linspace(0, 15, 400), torch.arange(16.0)
+        line, steps = np.linspace(0, 15, 400), np.arange(16)
         for position, kind in ((line, "-"), (steps, "o")):
-            z = start * size**position * torch.exp(1j * omega * position)
+            z = start * size**position * np.exp(1j * omega * position)
             axes.plot(z.real, z.imag, kind, color=colour, linewidth=0.9, markersize=3.5)
         axes.text(start.real + 0.12, start.imag + 0.05, "z₂ = g(0)", fontsize=8)
     save("claim")
@@ -167,31 +170,26 @@ def draw_sums() -> None:
 
 def draw_magnitude() -> None:
     """|s|² of two words by their signed distance, with equal and with different phases."""
-    omega = 2 * torch.pi / 40
-    distance = torch.arange(-12, 13)
+    omega = 2 * np.pi / 40
+    distance = range(-12, 13)
     _, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.7), layout="constrained")
     for phase, colour, name in (
         ([0.0, 0.0], GREY, "θ equal: A B and B A look alike"),
         ([0.0, 1.2], BLUE, "θ different: they do not"),
     ):
         embedding = waves([1.0, 1.0], omega, phase)
-        squares = [
-            values(embedding, [0, 1], torch.tensor([50, 50 + int(d)])).sum().abs() ** 2
-            for d in distance
-        ]
+        squares = [abs(values(embedding, [0, 1], [50, 50 + d]).sum()) ** 2 for d in distance]
         left.plot(distance, squares, "o-", markersize=3, linewidth=1, color=colour, label=name)
     left.axvline(0, color=GREY, linewidth=0.5)
     left.set(xlabel="position of B − position of A", ylabel="|s|²", ylim=(0, 5.6))
     left.set_title("order without places")
     left.legend(fontsize=8, loc="upper center")
     embedding = waves([1.0, 1.0], omega, [0.0, 1.2])
-    places = torch.arange(0, 41)
-    sums = torch.stack(
-        [values(embedding, [0, 1], torch.tensor([p, p + 4])).sum() for p in places.tolist()]
-    )
+    places = range(41)
+    sums = np.array([values(embedding, [0, 1], [p, p + 4]).sum() for p in places])
     right.plot(places, sums.real, color=GREEN, linewidth=1.2, label="real part of s")
     right.plot(places, sums.imag, color=ORANGE, linewidth=1.2, label="imaginary part of s")
-    right.plot(places, sums.abs() ** 2, color=BLUE, linewidth=1.8, label="|s|²")
+    right.plot(places, abs(sums) ** 2, color=BLUE, linewidth=1.8, label="|s|²")
     right.set(xlabel="where the pair stands", ylim=(-2.2, 6.6), title="“A … B” moved as a whole")
     right.legend(fontsize=8, loc="upper center", ncols=2)
     save("magnitude")
@@ -204,7 +202,7 @@ def draw_sinusoids() -> None:
     with torch.no_grad():
         table.vectors.zero_()  # what is left is the position alone
         positions = torch.arange(1, n_positions + 1)
-        sinusoids = table(torch.zeros(n_positions, dtype=torch.long), positions)
+        sinusoids = table(torch.zeros(n_positions, dtype=torch.long), positions).numpy()
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(WIDTH, 2.9), gridspec_kw={"width_ratios": [1.5, 1]}, layout="constrained"
     )

@@ -3,6 +3,7 @@ from the network. Only the last tests need the generator, Sphinx (the extra `doc
 """
 
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -19,8 +20,6 @@ import wordwave
 from test_docs import PAGES, ROOT, anchors
 
 START = ROOT / "docs/index.md"
-NOT_PAGES = ("results/reliability",)
-"""Quoted by docs/reliability.md."""
 LOADED = {("link", "href"), ("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src")}
 
 
@@ -29,8 +28,7 @@ def sources() -> list[Path]:
     found = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.rst"), *ROOT.glob("results/**/*.md")]
     found += [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
     found += [*ROOT.glob("src/wordwave/**/NOTICE.md"), *ROOT.glob("src/wordwave/**/README.md")]
-    skipped = tuple(str(ROOT / name) for name in NOT_PAGES)
-    return sorted(path for path in found if not str(path).startswith(skipped))
+    return sorted(found)
 
 
 def entries(page: Path) -> list[Path]:
@@ -171,6 +169,21 @@ def test_site_has_formulas_shapes_and_a_search_index(site):
     # A script, not JSON: browsers refuse to fetch files, but run scripts from file://.
     assert (site / "searchindex.js").read_text().startswith("Search.setIndex(")
     assert "url=docs/index.html" in (site / "index.html").read_text()
+
+
+@needs_sphinx
+@pytest.mark.slow
+def test_search_works_from_files_without_a_network(site, tmp_path):
+    program = os.environ.get("WORDWAVE_BROWSER") or shutil.which("chromium")
+    if program is None:
+        pytest.skip("no browser is installed")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-quic"]
+    flags += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path}"]
+    flags += ["--virtual-time-budget=10000", "--dump-dom"]
+    url = f"{(site / 'search.html').as_uri()}?q=damping"
+    ended = subprocess.run([program, *flags, url], capture_output=True, text=True, timeout=120)
+    assert 'href="docs/glossary.html"' in ended.stdout.partition('id="search-results"')[2]
 
 
 @pytest.fixture
