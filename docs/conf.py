@@ -50,6 +50,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "wordwave"
 html_static_path = ["_static"]
 html_css_files = ["wordwave.css"]
+html_js_files = [("wordwave.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sourcelink = False
 html_extra_path = ["_root"]
@@ -79,7 +80,9 @@ html_math_renderer = "mathml"
 
 def mathml(self: Any, node: nodes.Element, *, block: bool) -> None:
     """Formulas as MathML, made when the site is built: no script and no font is loaded."""
-    self.body.append(tex2mathml(node.astext(), as_block=block))
+    formula = tex2mathml(node.astext(), as_block=block)
+    # A wide formula scrolls on a phone, also by the keyboard.
+    self.body.append(f'<div class="formula" tabindex="0">{formula}</div>' if block else formula)
     raise nodes.SkipNode
 
 
@@ -130,12 +133,6 @@ def setup(app: Any) -> None:
         "mathml",
         (lambda self, node: mathml(self, node, block=False), None),
         (lambda self, node: mathml(self, node, block=True), None),
-    )
-    # Browsers do not fetch pages from file:// for the excerpts below search results.
-    app.add_js_file(
-        None,
-        body="if (location.protocol === 'file:') "
-        "DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;",
     )
     app.connect("source-read", add_title)
     app.connect("autodoc-process-docstring", shape_and_markup, priority=100)
