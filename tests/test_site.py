@@ -53,7 +53,8 @@ def navigation(page: Path) -> list[Path]:
 
 def test_navigation_has_every_page_once():
     count = Counter(navigation(START))
-    assert {path for path, n in count.items() if n > 1} == set()
+    assert {str(path) for path, n in count.items() if n > 1} == set(), "listed twice"
+    assert {str(p) for p in sources()} - set(map(str, count)) == set(), "not in any toctree"
     assert sorted(count) == sources()
 
 
