@@ -93,15 +93,17 @@ SHAPE = re.compile(r"(?:(?<=[.:)`\"])\s+|^\s*)Shape: *(.*)", re.DOTALL)
 def shape_and_markup(
     app: object, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """Docstrings as reStructuredText: `Args:` and `Shape:` are set apart, other markup escaped."""
-    paragraphs = "\n".join(lines).split("\n\n")
+    """Docstrings as reStructuredText: `Args:`, `Shape:` and formulas that are indented are set
+    apart, other markup is escaped."""
+    text: list[str] = []
     shapes: list[str] = []
-    for i, paragraph in enumerate(paragraphs):
+    for paragraph in "\n".join(lines).split("\n\n"):
         if (found := SHAPE.search(paragraph)) is not None:
             shapes.append(" ".join(found[1].split()).replace("->", "→"))
-            paragraphs[i] = paragraph[: found.start()]
-    text = escaped("\n\n".join(p for p in paragraphs if p.strip()))
-    lines[:] = GoogleDocstring(text, what="function", obj=obj).lines()
+            paragraph = paragraph[: found.start()]
+        is_formula = all(line.startswith("    ") for line in paragraph.splitlines())
+        text.append(f"::\n\n{paragraph}" if is_formula and paragraph else escaped(paragraph))
+    lines[:] = GoogleDocstring("\n\n".join(text), what="function", obj=obj).lines()
     for shape in shapes:
         lines += ["", ".. rst-class:: shape", "", f"Shape: {escaped(shape)}", ""]
 
