@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from filelock import FileLock
 
 import wordwave
 from test_docs import PAGES, ROOT, anchors
@@ -127,11 +128,16 @@ needs_sphinx = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("site")
-    done = build(ROOT, out)
-    assert done.returncode == 0, done.stderr
+    """The site, built once for all workers of a test run."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    out = folder / "site"
+    with FileLock(folder / "site.lock"):
+        if not (out / "searchindex.js").exists():
+            done = build(ROOT, out)
+            assert done.returncode == 0, done.stderr
     return out
 
 
