@@ -317,14 +317,15 @@ function themes() {
     // A page from disk may have no storage.
   }
   const apply = (name) => {
-    $("theme").textContent = name;
+    $("theme").textContent = `Colours: ${name.toLowerCase()}`;
+    $("theme").dataset.name = name;
     if (name === "Auto") document.documentElement.removeAttribute("data-theme");
     else document.documentElement.dataset.theme = name.toLowerCase();
     vocabulary.draw();
   };
   apply(names.includes(kept) ? kept : "Auto");
   $("theme").addEventListener("click", () => {
-    const next = names[(names.indexOf($("theme").textContent) + 1) % names.length];
+    const next = names[(names.indexOf($("theme").dataset.name) + 1) % names.length];
     apply(next);
     try {
       localStorage.setItem("wordwave-theme", next);

@@ -80,14 +80,17 @@ export class Tiles {
     }
   }
 
-  /** Move a tile to a place, from 0. */
+  /** Move a tile to a place, from 0. The others move around it: a tile that leaves the document
+   *  for a moment loses the focus and the pointer. */
   place(item, at, { gliding = true } = {}) {
-    const others = Array.from(this.list.children).filter((other) => other !== item);
-    const change = () => this.list.insertBefore(item, others[at] ?? null);
-    const hadFocus = item.contains(document.activeElement);
-    if (gliding) this.glide(change);
-    else this.glide(change, item);
-    if (hadFocus) item.firstElementChild.focus({ preventScroll: true });
+    const tiles = Array.from(this.list.children);
+    const from = tiles.indexOf(item);
+    const change = () => {
+      const after = item.nextSibling;
+      for (const other of tiles.slice(from + 1, at + 1)) this.list.insertBefore(other, item);
+      for (const other of tiles.slice(at, from)) this.list.insertBefore(other, after);
+    };
+    this.glide(change, gliding ? null : item);
     this.onMove(this.order);
   }
 
