@@ -198,7 +198,7 @@ def _check_size(models: Sequence[TextClassifier], kind: Precision, most: int) ->
 
 def _too_large(n_bytes: int, most: int) -> WordwaveError:
     return WordwaveError(
-        f"the page would have {n_bytes / 1e6:,.0f} MB or more, the limit is {most / 1e6:,.0f} MB: "
+        f"the page would have {n_bytes / 1e6:,.1f} MB or more, the limit is {most / 1e6:,.1f} MB: "
         "train with fewer words (--max-vocabulary), a smaller --dim or --share-frequency word"
         + ELSEWHERE
     )
