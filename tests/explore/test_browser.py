@@ -95,7 +95,7 @@ def test_dragging_by_mouse_changes_the_classes_as_in_pytorch_and_not_the_twin(vi
     assert agrees(visit, page, "bites man dog")
     assert max(abs(a - b) for a, b in zip(visit.bars(), before, strict=True)) > 0.01
     assert visit.bars("twin") == pytest.approx(twin, abs=1e-6)
-    assert visit.page.locator("#twin-moved").inner_text() == "As in the first order."
+    assert visit.page.locator("#twin-moved").inner_text() == "As in the original order."
     assert "Moved by" in visit.page.locator("#ours-moved").inner_text()
     assert "dog is at place 3 of 3" in visit.page.locator("#said").inner_text()
     visit.drag("dog", "bites", side=0.1)
@@ -160,7 +160,7 @@ def test_one_click_shows_man_bites_dog(visit, page):
     assert agrees(visit, page, "man bites dog")
     visit.page.get_by_role("button", name="Reverse").click()
     assert visit.words() == ["dog", "bites", "man"] and agrees(visit, page, "dog bites man")
-    visit.page.get_by_role("button", name="First order").click()
+    visit.page.get_by_role("button", name="Original order").click()
     assert visit.words() == ["man", "bites", "dog"]
 
 

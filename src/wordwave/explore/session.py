@@ -38,7 +38,7 @@ MOST_MOVES = 1200
 """Single moves that are tried for the order sensitivity of all words."""
 MOST_SHOWN = 20_000
 """Words of the vocabulary that are drawn, the first ones, which are the most frequent."""
-N_NEAREST = 12
+N_NEAREST = 10
 MOST_EDITS = 64
 
 

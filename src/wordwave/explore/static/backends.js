@@ -6,7 +6,7 @@ import { Encoder, N_SPECIALS } from "./tokenizer.js";
 const MOST_TEXT = 20000;
 const MOST_MOVES = 1200;
 const MOST_SHOWN = 20000;
-const N_NEAREST = 12;
+const N_NEAREST = 10;
 const ROUNDING = 1e-5;
 const SLICE = 12; // milliseconds of work before the page may answer
 

@@ -56,44 +56,63 @@ export class Bars {
   }
 }
 
-/** The dimensions of a word as curves over places, the present place marked. */
+const drawnWaves = new WeakMap();
+
+/** The dimensions of a word as curves over places, the present place marked. Only the marks move
+ *  with the place: curves are drawn again when something else has changed. */
 export function drawWaves(node, { wave, view, viewName, dimensions, chosen, place, length, edit, word }) {
+  const key = JSON.stringify([wave.id, view, dimensions, chosen, length, edit, node.clientWidth]);
+  const drawn = drawnWaves.get(node);
+  if (drawn?.key === key) return drawn.mark(place);
   const { svg, width, height } = area(node, 250, `Waves of ${shown(word)} over ${length} places`);
   const [left, right, top, bottom] = [16, 44, 16, 30];
   const last = Math.max(length, 8);
   const x = (p) => left + ((p - 0.5) / last) * (width - left - right);
   const middle = (top + height - bottom) / 2;
-  const sizes = dimensions.flatMap((d) => [polar(wave, view, d, counted(viewName, 1, length), edit)[0]]);
-  const most = Math.max(...sizes.map(Math.abs), ...dimensions.map((d) => Math.abs(wave.amplitude[d])), 1e-9);
+  const at = (d, p) => phasor(wave, view, d, counted(viewName, p, length), edit);
+  const most = Math.max(...dimensions.map((d) => Math.max(Math.hypot(...at(d, 1)), Math.abs(wave.amplitude[d]))), 1e-9);
   const y = (value) => middle - (value / most) * ((height - top - bottom) / 2 - 6);
+  if (length < last) {
+    const start = x(length + 0.5);
+    svg.append(shape("rect", { x: start, y: top - 8, width: width - right - start, height: height - top - bottom + 16, class: "beyond" }));
+  }
   svg.append(line(left, middle, width - right, middle, "axis"));
+  const numbers = new Map();
   for (let p = 1; p <= last; p++) {
     svg.append(line(x(p), middle - 3, x(p), middle + 3, "axis"));
-    if (last <= 20 || p === 1 || p % 5 === 0) svg.append(label(x(p), height - 8, String(p), p === Math.round(place) ? "strong" : ""));
+    if (last <= 20 || p === 1 || p % 5 === 0) numbers.set(p, label(x(p), height - 8, String(p)));
   }
-  if (length < last) {
-    svg.prepend(shape("rect", { x: x(length + 0.5), y: top - 8, width: width - right - x(length + 0.5), height: height - top - bottom + 16, class: "beyond" }));
-  }
-  svg.append(line(x(place), top - 8, x(place), height - bottom + 4, "here"));
+  const here = line(0, top - 8, 0, height - bottom + 4, "here");
+  svg.append(...numbers.values(), here);
   const sample = (d, part) => {
     const points = [];
-    for (let at = x(0.5); at <= x(last + 0.5) + 0.01; at += 1.5) {
-      const p = 0.5 + ((at - left) / (width - left - right)) * last;
-      points.push([at, y(phasor(wave, view, d, counted(viewName, p, length), edit)[part])]);
+    for (let u = x(0.5); u <= x(last + 0.5) + 0.01; u += 2) {
+      points.push([u, y(at(d, 0.5 + ((u - left) / (width - left - right)) * last)[part])]);
     }
     return points;
   };
-  const ends = dimensions.map((d) => y(phasor(wave, view, d, counted(viewName, last + 0.5, length), edit)[0]));
-  const heights = apart(ends, 13, top, height - bottom);
+  const heights = apart(dimensions.map((d) => y(at(d, last + 0.5)[0])), 13, top, height - bottom);
+  const dots = new Map();
   [...dimensions.keys()].reverse().forEach((k) => {
     const d = dimensions[k];
     const kind = d === chosen ? "chosen" : `other rank${Math.min(k, 4)}`;
     if (d === chosen) svg.append(curve(sample(d, 1), "wave chosen imaginary"));
     svg.append(curve(sample(d, 0), `wave ${kind}`));
-    const [re] = phasor(wave, view, d, counted(viewName, place, length), edit);
-    svg.append(dot(x(place), y(re), d === chosen ? 5 : 3, `point ${kind}`));
+    dots.set(d, dot(0, 0, d === chosen ? 5 : 3, `point ${kind}`));
     svg.append(label(width - right + 8, heights[k] + 4, String(d), d === chosen ? "accent" : "", "start"));
   });
+  svg.append(...dots.values());
+  const mark = (now) => {
+    here.setAttribute("x1", x(now));
+    here.setAttribute("x2", x(now));
+    for (const [d, point] of dots) {
+      point.setAttribute("cx", x(now));
+      point.setAttribute("cy", y(at(d, now)[0]));
+    }
+    for (const [p, number] of numbers) number.classList.toggle("strong", p === Math.round(now));
+  };
+  drawnWaves.set(node, { key, mark });
+  return mark(place);
 }
 
 /** The dimensions of a word as arrows on the complex plane, and the places the chosen one visits. */
@@ -160,8 +179,9 @@ export function drawChain(node, { waves, words, view, viewName, chosen, selected
     }
   });
   svg.append(dot(x(0), y(0), 3.5, "origin"), dot(x(endRe), y(endIm), 5, "end"));
-  const below = y(endIm) > height - 40;
-  svg.append(label(clamp(x(endRe), 60, width - 60), y(endIm) + (below ? -14 : 22), value, "strong halo"));
+  const isUpward = endIm > points[length - 1][1]; // the value stands beyond the last arrow
+  const above = y(endIm) > height - 40 || (isUpward && y(endIm) > 30);
+  svg.append(label(clamp(x(endRe), 60, width - 60), y(endIm) + (above ? -14 : 22), value, "strong halo"));
 }
 
 /** The probability of each class against the place of the word. */
@@ -170,7 +190,7 @@ export function drawSweep(node, { probabilities, labels, place, predicted, word 
   const here = probabilities[place];
   const name = shown(word);
   const { svg, width, height } = area(node, 320, `${shown(labels[predicted])} is ${percent(here[predicted])} with ${name} at place ${place + 1} of ${length}`);
-  const right = Math.min(120, width * 0.3);
+  const right = Math.min(112, width * 0.3);
   const [left, top, bottom] = [40, 18, 34];
   const x = (i) => (length === 1 ? (left + width - right) / 2 : left + (i / (length - 1)) * (width - left - right));
   const y = (p) => top + (1 - p) * (height - top - bottom);
@@ -194,7 +214,7 @@ export function drawSweep(node, { probabilities, labels, place, predicted, word 
     const c = shownClasses[k];
     const kind = c === predicted ? "chosen" : "other rank1";
     svg.append(curve(points(c), `wave ${kind}`));
-    if (length <= 40) for (const [px, py] of points(c)) svg.append(dot(px, py, 2, `point ${kind}`));
+    if (length <= 40) for (const [px, py] of points(c)) svg.append(dot(px, py, c === predicted ? 2.5 : 1.8, `station ${kind}`));
     svg.append(dot(x(place), y(here[c]), c === predicted ? 5 : 3, `point ${kind}`));
     svg.append(label(width - right + 10, heights[k] + 4, shown(labels[c], 15), c === predicted ? "accent" : "", "start"));
   });

@@ -107,18 +107,18 @@ async function predict() {
 
 function showPrediction(found) {
   latest = found;
-  const difference = (now, then) => Math.max(...now.map((p, i) => Math.abs(p - then[i])));
-  const told = (now, then) => {
-    const most = difference(now, then);
-    if (!isChange(most)) return "As in the first order.";
-    return most < 0.0005 ? "Moved by less than 0.1 points." : `Moved by ${(100 * most).toFixed(1)} points.`;
-  };
   const isFirst = state.order.every((v, i) => v === i) && !state.edits.size;
+  const tell = (node, now, then) => {
+    const most = Math.max(...now.map((p, i) => Math.abs(p - then[i])));
+    const size = most < 0.0005 ? "less than 0.1 points" : `${(100 * most).toFixed(1)} points`;
+    node.classList.toggle("changed", !isFirst && isChange(most));
+    node.textContent = isFirst ? "The original order." : isChange(most) ? `Moved by ${size}.` : "As in the original order.";
+  };
   ours.draw(about.labels, found.probabilities, first);
-  $("ours-moved").textContent = isFirst ? "The order that was typed." : told(found.probabilities, first.probabilities);
+  tell($("ours-moved"), found.probabilities, first.probabilities);
   if (found.twin && first.twin) {
     theirs.draw(about.labels, found.twin, first);
-    $("twin-moved").textContent = isFirst ? "The order that was typed." : told(found.twin, first.twin);
+    tell($("twin-moved"), found.twin, first.twin);
   }
 }
 
@@ -143,28 +143,29 @@ let frame = 0;
 /** Turn the phasors from the place where the word was to the place where it is. */
 function glide() {
   cancelAnimationFrame(frame);
+  drawWord({ resting: false });
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  let [from, began] = [shownPlace, null];
+  const from = shownPlace;
+  let began = null;
   const step = (now) => {
     began ??= now;
     const t = calm ? 1 : Math.min((now - began) / 320, 1);
-    const to = place() + 1;
-    shownPlace = from + (to - from) * (1 - (1 - t) ** 3);
-    drawWord({ moving: t < 1 });
+    shownPlace = from + (place() + 1 - from) * (1 - (1 - t) ** 3);
+    drawPlace();
     if (t < 1) frame = requestAnimationFrame(step);
   };
   frame = requestAnimationFrame(step);
 }
 
 let drawn = 0;
+let its = null; // what is drawn of the selected word
 
 /** The charts of the selected word. */
-const drawWord = guarded(async ({ moving = false } = {}) => {
+const drawWord = guarded(async ({ resting = true } = {}) => {
   const chosenWord = word();
   if (!chosenWord) return;
-  const text = shown(chosenWord.text);
   const at = place() + 1;
-  $("word-title").textContent = `“${text}”, word ${at} of ${state.order.length}`;
+  $("word-title").textContent = `“${shown(chosenWord.text)}”, word ${at} of ${state.order.length}`;
   if (!hasWaves) return;
   const call = ++drawn;
   const ids = state.order.map((i) => state.words[i].id);
@@ -173,22 +174,27 @@ const drawWord = guarded(async ({ moving = false } = {}) => {
   const wave = waves[at - 1];
   const dimension = state.dimension ?? largest(wave, null)[0];
   const edit = state.edits.get(wave.id) ?? null;
-  const viewName = about.views[state.view];
   const mean = (row) => row.reduce((sum, v) => sum + Math.abs(v), 0) / row.length;
+  const another = chosenWord.known ? "" : "; it is not in the vocabulary, so it has the wave of another or of the unknown word";
   $("word-about").textContent =
-    `Mean amplitude ${mean(wave.amplitude).toFixed(3)}, sensitivity δ ${mean(wave.frequencies[state.view]).toFixed(3)}` +
-    `${chosenWord.known ? "" : "; it is not in the vocabulary, so it has the wave of another or of the unknown word"}.`;
-  const common = { view: state.view, viewName, chosen: dimension, edit, word: chosenWord.text };
-  const its = { ...common, wave, dimensions: largest(wave, dimension), place: shownPlace, length: ids.length };
-  drawWaves($("waves"), its);
-  drawPhasors($("phasors"), its);
-  if (!moving) fillDimensions(wave, dimension);
+    `Mean amplitude ${mean(wave.amplitude).toFixed(3)}, sensitivity δ ${mean(wave.frequencies[state.view]).toFixed(3)}${another}.`;
+  const common = { view: state.view, viewName: about.views[state.view], chosen: dimension };
+  its = { ...common, wave, edit, word: chosenWord.text, dimensions: largest(wave, dimension), length: ids.length };
+  if (resting) drawPlace();
+  fillDimensions(wave, dimension);
   if (isBag) {
     const words = state.order.map((i) => state.words[i].text);
     drawChain($("chain"), { ...common, waves, words, selected: at - 1, edits: state.edits, isMean: about.pooling === "mean" });
   }
   showSliders();
 });
+
+/** What depends on the place alone, and glides with it. */
+function drawPlace() {
+  if (!its) return;
+  drawWaves($("waves"), { ...its, place: shownPlace });
+  drawPhasors($("phasors"), { ...its, place: shownPlace });
+}
 
 let filledFor = "";
 

@@ -2,6 +2,8 @@
 
 import { element, shown, signed } from "./format.js";
 
+const MANY = 14; // words, from which tiles are smaller
+const CROWDED = 100; // words, from which they scroll
 const THRESHOLD = 4; // pixels before a press becomes a drag
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -30,6 +32,8 @@ export class Tiles {
       item.dataset.index = index;
       return item;
     });
+    this.list.classList.toggle("many", words.length > MANY);
+    this.list.classList.toggle("crowded", words.length > CROWDED);
     this.list.replaceChildren(...order.map((i) => this.items[i]));
   }
 
@@ -66,7 +70,7 @@ export class Tiles {
   glide(change, except = null) {
     const before = new Map(this.items.map((item) => [item, item.getBoundingClientRect()]));
     change();
-    if (calm() || this.items.length > 80) return;
+    if (calm() || this.items.length > CROWDED) return;
     for (const [item, was] of before) {
       if (item === except) continue;
       const now = item.getBoundingClientRect();
@@ -130,7 +134,7 @@ export class Tiles {
     drag.begun = true;
     drag.item.classList.add("dragged");
     const origin = this.list.getBoundingClientRect();
-    const [px, py] = [event.clientX - origin.left, event.clientY - origin.top];
+    const [px, py] = [event.clientX - origin.left, event.clientY - origin.top + this.list.scrollTop];
     const others = Array.from(this.list.children).filter((other) => other !== drag.item);
     // Layout boxes are not affected by the gliding of tiles.
     const isBefore = ({ offsetLeft: left, offsetTop: top, offsetWidth: wide, offsetHeight: high }) =>
@@ -138,8 +142,8 @@ export class Tiles {
     const found = others.findIndex(isBefore);
     const at = found < 0 ? others.length : found;
     if (this.list.children[at] !== drag.item) this.place(drag.item, at, { gliding: false });
-    const x = event.clientX - origin.left - drag.grip[0] - drag.item.offsetLeft;
-    const y = event.clientY - origin.top - drag.grip[1] - drag.item.offsetTop;
+    const x = px - drag.grip[0] - drag.item.offsetLeft;
+    const y = py - drag.grip[1] - drag.item.offsetTop;
     drag.item.style.transform = `translate(${x}px, ${y}px)`;
   }
 

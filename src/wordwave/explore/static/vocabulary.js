@@ -4,7 +4,7 @@ import { ticks } from "./drawing.js";
 import { element, shown } from "./format.js";
 
 const MOST_FOUND = 24;
-const HEIGHT = 380;
+const HEIGHT = 470;
 const number = (x) => Number(x.toPrecision(3)).toString();
 
 export class VocabularyView {
