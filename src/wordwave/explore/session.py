@@ -39,6 +39,7 @@ MOST_MOVES = 1200
 MOST_SHOWN = 20_000
 """Words of the vocabulary that are drawn, the first ones, which are the most frequent."""
 N_NEAREST = 10
+MOST_CLASSES = 1000
 MOST_EDITS = 64
 
 
@@ -76,6 +77,9 @@ class Session:
     ) -> None:
         if twin is not None and twin.labels != classifier.labels:
             raise WordwaveError("the twin must have the classes of the run, got others")
+        n = len(classifier.labels)
+        if n > MOST_CLASSES:
+            raise WordwaveError(f"the explorer shows at most {MOST_CLASSES:,} classes, got {n:,}")
         self.classifier, self.twin, self.name = classifier, twin, name
         self.examples = list(examples)
         self.lock = Lock()  # a server answers in several threads; edits change the model
@@ -131,7 +135,6 @@ class Session:
                 (_, same, _) = self._tokenized(self.twin, said)
                 twin = _probabilities(self.twin, same, torch.arange(len(same)).unsqueeze(0))[0]
         return {
-            "text": joined(self.classifier.encoder.tokenizer, [tokens[i] for i in order]),
             "probabilities": found.tolist(),
             "twin": None if twin is None else twin.tolist(),
         }
