@@ -115,11 +115,14 @@ def test_the_built_in_model_is_trained_once_and_tells_order(cli, tmp_path, monke
     assert first.code == 0 and first.out.count("Training the built-in model") == 2, first.err
     again = cli.call("explore", "--html", tmp_path / "page.html")
     assert again.code == 0 and "Training" not in again.out
+    next(tmp_path.rglob("tpe-*/model.safetensors")).write_bytes(b"damaged")
+    damaged = cli.call("explore", "--html", tmp_path / "page.html")
+    assert damaged.code == 0 and damaged.out.count("Training") == 1
     found = about(tmp_path / "page.html")
     assert found["twin"] == "tpe" and found["examples"] == list(EXAMPLES)
     folder = tmp_path / "wordwave" / "explore"
     waves, twin = (
-        wordwave.TextClassifier.load(folder / f"{wordwave.__version__}-{kind}")
+        wordwave.TextClassifier.load(next(folder.glob(f"{kind}-*/config.yaml")).parent)
         for kind in ("complex-order", "tpe")
     )
     held_out = sentences(400, seed=99)

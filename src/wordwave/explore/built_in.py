@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from wordwave import __version__
-from wordwave.config_io import with_settings
+from wordwave.config_io import dump_yaml, to_dict, with_settings
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.embedding.config import EmbeddingKind
+from wordwave.errors import WordwaveError
+from wordwave.files import locked, sha256_of
 from wordwave.lab.tasks import ADJECTIVES, ADVERBS, ANIMALS, PEOPLE
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig
+from wordwave.tasks.run_folder import WEIGHTS
 from wordwave.training.config import TrainingConfig
 
 ACTIVE = ("bites", "chases", "sees", "follows", "finds", "loves")
@@ -81,26 +84,33 @@ def built_in(kind: EmbeddingKind, folder: Path, watch: Callable[[str], None]) ->
     """The small classifier with waves, or its twin with another embedding, trained in seconds.
 
     Args:
-        folder: where trained models are kept.
+        folder: where trained models are kept, by a hash of their data and settings.
         watch: is called with a line before a model is trained.
     """
-    run = folder / f"{__version__}-{kind}"
-    if (run / "model.safetensors").exists():
-        return TextClassifier.load(run)
-    watch(f"Training the built-in model ({kind}) on {N_TRAIN:,} generated sentences …")
     model = with_settings(
-        ModelConfig(), embedding=kind, dim=32, hidden_dim=32, dropout=0.1, pooling="sum",
-        max_length=64,
-    )  # fmt: skip
+        ModelConfig(),
+        **{"embedding": kind, "dim": 32, "hidden_dim": 32, "pooling": "sum"},
+        **{"dropout": 0.1, "max_length": 64},
+    )
     training = with_settings(
-        TrainingConfig(), epochs=6, batch_size=32, learning_rate=5e-3, frequency_lr_scale=0.5,
-        word_dropout=0.05, precision="fp32",
-    )  # fmt: skip
+        TrainingConfig(),
+        **{"epochs": 6, "batch_size": 32, "learning_rate": 5e-3, "frequency_lr_scale": 0.5},
+        **{"word_dropout": 0.05, "precision": "fp32"},
+    )
     config = with_settings(ClassificationConfig(model=model, training=training), data=IN_MEMORY)
-    job = ClassificationJob(config)
-    job.prepare(Splits(sentences(N_TRAIN, 0), sentences(N_DEV, 1), None))
-    for _ in job.training().run():
-        pass
-    job.text_model.model.eval()
-    job.text_model.save(run)
-    return job.text_model
+    data = Splits(sentences(N_TRAIN, 0), sentences(N_DEV, 1), None)
+    key = sha256_of([data.fingerprint().encode(), dump_yaml(to_dict(config)).encode()])[:12]
+    run = folder / f"{kind}-{key}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / f"{run.name}.lock"):  # another explorer may be training it
+        if (run / WEIGHTS).exists():
+            with suppress(WordwaveError):  # a damaged one is trained again
+                return TextClassifier.load(run)
+        watch(f"Training the built-in model ({kind}) on {N_TRAIN:,} generated sentences …")
+        job = ClassificationJob(config)
+        job.prepare(data)
+        for _ in job.training().run():
+            pass
+        job.text_model.model.eval()
+        job.text_model.save(run)
+        return job.text_model

@@ -20,8 +20,10 @@ from wordwave.files import write_text
 from wordwave.tasks.classifier import TextClassifier
 
 FOLDER = Path(__file__).parent / "static"
-MODULES = ("format", "arithmetic", "tokenizer", "backends", "drawing", "charts", "tiles",
-           "vocabulary", "main")  # fmt: skip
+MODULES = (
+    *("format", "arithmetic", "tokenizer", "backends", "drawing", "charts", "tiles", "vocabulary"),
+    *("link", "theme", "main"),
+)
 """The scripts, each after those that it imports."""
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 MOST_BYTES = 32 * 10**6

@@ -3,14 +3,15 @@
 import { LocalBackend, RemoteBackend, isChange } from "./backends.js";
 import { Bars, drawChain, drawPhasors, drawSweep, drawWaves, largest } from "./charts.js";
 import { element, percent, settled, shown, signed } from "./format.js";
+import { NEUTRAL, SLIDERS, fragment, parsed } from "./link.js";
+import { useThemes } from "./theme.js";
 import { Tiles } from "./tiles.js";
 import { VocabularyView } from "./vocabulary.js";
 
 const $ = (id) => document.getElementById(id);
 const about = JSON.parse($("about").textContent);
 const backend = about.model ? new LocalBackend(about, (name) => $(`data-${name}`).textContent) : new RemoteBackend(about);
-const NEUTRAL = { frequency: 1, phase: 0, amplitude: 1, damping: 0, dimension: null };
-const SLIDERS = ["frequency", "phase", "amplitude", "damping"];
+const MOST_LINK = 8000; // characters; a longer address is left as it is
 const hasWaves = about.views.length > 0;
 const isBag = about.encoder === "fasttext" && about.pooling !== "max";
 
@@ -244,7 +245,7 @@ function drawSwept(probabilities, at) {
 
 function showSliders() {
   const edit = state.edits.get(word().id) ?? NEUTRAL;
-  for (const name of SLIDERS) {
+  for (const name of Object.keys(SLIDERS)) {
     const input = $(name);
     input.value = String(edit[name]);
     const texts = {
@@ -271,75 +272,23 @@ function editWord() {
   const { id } = word();
   const scope = $("scope").value === "one" ? Number($("dimension").value) : null;
   const edit = { ...NEUTRAL, dimension: scope };
-  for (const name of SLIDERS) edit[name] = Number($(name).value);
-  if (SLIDERS.every((name) => edit[name] === NEUTRAL[name]) && scope === null) state.edits.delete(id);
+  for (const name of Object.keys(SLIDERS)) edit[name] = Number($(name).value);
+  if (Object.keys(SLIDERS).every((name) => edit[name] === NEUTRAL[name]) && scope === null) state.edits.delete(id);
   else state.edits.set(id, edit);
   changed();
 }
 
-/** The state as a fragment of the address. */
-function fragment() {
-  const parts = new URLSearchParams({ s: state.text });
-  if (state.order.some((v, i) => v !== i)) parts.set("o", state.order.join("."));
-  if (state.selected) parts.set("w", state.selected);
-  if (state.dimension !== null) parts.set("d", state.dimension);
-  if (state.view) parts.set("v", state.view);
-  for (const [id, e] of state.edits) parts.append("e", [id, ...SLIDERS.map((name) => e[name]), e.dimension ?? ""].join("_"));
-  return `#${parts}`;
-}
-
 function saveLink() {
-  const wanted = fragment();
-  if (wanted.length < 8000 && wanted !== location.hash) history.replaceState(null, "", wanted);
+  const wanted = fragment(state);
+  if (wanted.length < MOST_LINK && wanted !== location.hash) history.replaceState(null, "", wanted);
 }
 
-/** The state that a fragment holds; what is not valid is left out. */
+/** The state that the address holds. */
 function restore() {
-  const parts = new URLSearchParams(location.hash.slice(1));
-  const whole = (text, below) => (/^\d{1,7}$/.test(text ?? "") && Number(text) < below ? Number(text) : null);
-  state.dimension = whole(parts.get("d"), about.dim);
-  state.view = whole(parts.get("v"), about.views.length) ?? 0;
-  state.edits = new Map();
-  for (const text of parts.getAll("e").slice(0, 64)) {
-    const [id, ...rest] = text.split("_");
-    const numbers = rest.slice(0, 4).map(Number);
-    const inRange = SLIDERS.every((name, i) => numbers[i] >= Number($(name).min) && numbers[i] <= Number($(name).max));
-    if (whole(id, about.n_words) === null || rest.length !== 5 || !inRange || !hasWaves) continue;
-    const edit = Object.fromEntries(SLIDERS.map((name, i) => [name, numbers[i]]));
-    state.edits.set(Number(id), { ...edit, dimension: whole(rest[4], about.dim) });
-  }
-  const order = (parts.get("o") ?? "").split(".").map((text) => whole(text, 1000) ?? -1);
-  const text = parts.get("s") ?? about.examples[0] ?? "";
-  $("text").value = text;
-  return setText(text, { order, selected: whole(parts.get("w"), 1000) ?? 0 });
-}
-
-function themes() {
-  const names = ["Auto", "Light", "Dark"];
-  let kept = null;
-  try {
-    kept = localStorage.getItem("wordwave-theme");
-  } catch {
-    // A page from disk may have no storage.
-  }
-  const apply = (name) => {
-    $("theme").textContent = `Colours: ${name.toLowerCase()}`;
-    $("theme").dataset.name = name;
-    if (name === "Auto") document.documentElement.removeAttribute("data-theme");
-    else document.documentElement.dataset.theme = name.toLowerCase();
-    vocabulary.draw();
-  };
-  apply(names.includes(kept) ? kept : "Auto");
-  $("theme").addEventListener("click", () => {
-    const next = names[(names.indexOf($("theme").dataset.name) + 1) % names.length];
-    apply(next);
-    try {
-      localStorage.setItem("wordwave-theme", next);
-    } catch {
-      // It lasts as long as the page.
-    }
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => vocabulary.draw());
+  const { text, order, selected, ...rest } = parsed(location.hash, about);
+  Object.assign(state, rest);
+  $("text").value = text ?? about.examples[0] ?? "";
+  return setText($("text").value, { order, selected });
 }
 
 function wire() {
@@ -372,7 +321,10 @@ function wire() {
     arranged(order);
   });
   $("original").addEventListener("click", () => arranged(state.words.map((_, i) => i)));
-  for (const name of SLIDERS) $(name).addEventListener("input", editWord);
+  for (const [name, [low, high, step]] of Object.entries(SLIDERS)) {
+    Object.assign($(name), { min: low, max: high, step });
+    $(name).addEventListener("input", editWord);
+  }
   $("scope").addEventListener("change", editWord);
   $("reset").addEventListener("click", () => {
     state.edits.delete(word().id);
@@ -401,7 +353,7 @@ function wire() {
     $("link").textContent = "Copied";
     setTimeout(() => ($("link").textContent = "Copy link"), 1500);
   }));
-  addEventListener("hashchange", () => location.hash !== fragment() && restore());
+  addEventListener("hashchange", () => location.hash !== fragment(state) && restore());
   new ResizeObserver(settled(() => {
     drawWord();
     if (sweep) drawSweep($("sweep"), sweep);
@@ -440,7 +392,7 @@ function describe() {
 
 describe();
 wire();
-themes();
+useThemes($("theme"), () => vocabulary.draw());
 guarded(async () => {
   await restore();
   await vocabulary.load();
