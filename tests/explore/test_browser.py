@@ -294,6 +294,20 @@ def test_markup_in_words_classes_and_names_is_text(browser, make, tmp_path):
         assert visit.page.locator("main img, main script, main b, main i").count() == 0
 
 
+def test_markup_is_text_in_the_served_page_too(browser, make, serve):
+    session = Session(make(words=("dog", *MARKUP), labels=MARKUP[:3]), name=MARKUP[1])
+    with (
+        serve(session) as site,
+        Visit(browser, f"http://127.0.0.1:{site.port}/#s=dog", offline=False) as visit,
+    ):
+        visit.write(" ".join(MARKUP))
+        visit.page.fill("#search", "script")
+        visit.page.locator("#found .chip").first.click()
+        assert visit.page.locator("#ours .name").count() == 3
+        assert visit.page.evaluate("window.pwned === undefined && !({}).pwned")
+        assert visit.page.locator("main img, main script, main b, main i").count() == 0
+
+
 def test_a_sentence_of_a_megabyte_is_cut(visit):
     visit.page.evaluate("document.getElementById('text').removeAttribute('maxlength')")
     visit.write("dog bites " * 100_000)

@@ -193,8 +193,10 @@ export function drawSweep(node, { probabilities, labels, place, predicted, word 
   const right = Math.min(112, width * 0.3);
   const [left, top, bottom] = [40, 18, 34];
   const x = (i) => (length === 1 ? (left + width - right) / 2 : left + (i / (length - 1)) * (width - left - right));
-  const y = (p) => top + (1 - p) * (height - top - bottom);
-  for (const p of [0, 0.5, 1]) {
+  const most = labels.map((_, c) => Math.max(...probabilities.map((row) => row[c])));
+  const highest = [0.1, 0.2, 0.5, 1].find((p) => p >= Math.max(...most)) ?? 1;
+  const y = (p) => top + (1 - p / highest) * (height - top - bottom);
+  for (const p of [0, highest / 2, highest]) {
     svg.append(line(left, y(p), width - right, y(p), p ? "axis faint" : "axis"));
     svg.append(label(left - 8, y(p) + 4, `${100 * p}%`, "", "end"));
   }
@@ -202,7 +204,6 @@ export function drawSweep(node, { probabilities, labels, place, predicted, word 
     if (length <= 16 || i === 0 || (i + 1) % 5 === 0) svg.append(label(x(i), height - 12, String(i + 1), i === place ? "strong" : ""));
   }
   svg.append(line(x(place), top - 6, x(place), height - bottom, "here"));
-  const most = labels.map((_, c) => Math.max(...probabilities.map((row) => row[c])));
   const classes = labels.map((_, c) => c).sort((a, b) => most[b] - most[a]).slice(0, 4);
   if (!classes.includes(predicted)) classes[classes.length - 1] = predicted;
   const shownClasses = classes.filter((c) => c === predicted || most[c] > 0.02);

@@ -365,6 +365,7 @@ function describe() {
   $("model").textContent = shown(about.name, 60);
   document.title = `${shown(about.name, 60)} · wordwave explorer`;
   const kinds = { "complex-order": "Waves", tpe: "Added positions", pe: "Learned positions", none: "No positions", "complex-vanilla": "No positions" };
+  if (!hasWaves) $("title").textContent = "What does word order change?";
   $("ours-title").textContent = hasWaves ? "Waves" : (kinds[about.embedding] ?? about.embedding);
   $("ours-sub").textContent = hasWaves ? "The place turns each word." : `Embedding ${about.embedding}.`;
   $("twin-card").hidden = !about.twin;
@@ -397,7 +398,7 @@ guarded(async () => {
   await restore();
   await vocabulary.load();
   vocabulary.mark(state.words.map(({ id }) => id));
-  if (hasWaves && vocabulary.data.words.length) {
+  if (vocabulary.data.words.length) {
     const at = word().id - vocabulary.data.first;
     vocabulary.choose(at >= 0 && at < vocabulary.data.words.length ? at : 0);
   }

@@ -66,7 +66,7 @@ export class VocabularyView {
     this.draw();
     const found = await this.backend.nearest(i + this.data.first);
     if (this.chosen !== i) return;
-    this.title.textContent = `Nearest to “${word}” by amplitude`;
+    this.title.textContent = `Nearest to “${word}” by ${this.data.delta ? "amplitude" : "vector"}`;
     this.nearest.replaceChildren(
       ...found.map(({ id, text, cosine }) => {
         const button = element("button", { type: "button", class: "chip" }, shown(text));
@@ -137,7 +137,7 @@ export class VocabularyView {
     pen.translate(11, (HEIGHT - bottom + top) / 2);
     pen.rotate(-Math.PI / 2);
     pen.textAlign = "center";
-    pen.fillText("mean |amplitude|", 0, 0);
+    pen.fillText(data.delta ? "mean |amplitude|" : "mean |component|", 0, 0);
     pen.restore();
     this.spots = this.across.map((v, i) => [x(v), y(data.amplitude[i])]);
     const many = this.spots.length;
