@@ -4,7 +4,8 @@ import { ticks } from "./drawing.js";
 import { element, shown } from "./format.js";
 
 const MOST_FOUND = 24;
-const HEIGHT = 470;
+const N_EXTREMES = 24; // words of largest amplitude and of largest δ that are named, where there is room
+const HEIGHT = 520;
 const number = (x) => Number(x.toPrecision(3)).toString();
 
 export class VocabularyView {
@@ -27,6 +28,8 @@ export class VocabularyView {
     this.across = delta ?? amplitude.map((_, i) => i);
     this.byText = new Map(words.map((word, i) => [word, i]));
     this.lower = words.map((word) => word.toLowerCase());
+    const highest = (values, n) => [...values.keys()].sort((a, b) => values[b] - values[a]).slice(0, n);
+    this.extremes = [...highest(amplitude, N_EXTREMES), ...highest(delta ?? [], N_EXTREMES)];
     this.find();
   }
 
@@ -142,11 +145,11 @@ export class VocabularyView {
     this.spots = this.across.map((v, i) => [x(v), y(data.amplitude[i])]);
     const many = this.spots.length;
     pen.fillStyle = colour("--soft");
-    pen.globalAlpha = Math.min(0.75, Math.max(0.12, 60 / Math.sqrt(many) / 8));
-    const size = many > 3000 ? 1.4 : many > 300 ? 2 : 3;
+    pen.globalAlpha = Math.min(0.75, Math.max(0.25, 60 / Math.sqrt(many) / 8));
+    const radius = many > 3000 ? 1.6 : many > 300 ? 2 : 3;
     for (const [px, py] of this.spots) {
       pen.beginPath();
-      pen.arc(px, py, size, 0, 7);
+      pen.arc(px, py, radius, 0, 7);
       pen.fill();
     }
     pen.globalAlpha = 1;
@@ -154,16 +157,19 @@ export class VocabularyView {
     const named = [...new Set([...marked, ...this.hits.slice(0, 12), this.chosen, this.hovered])].filter((i) => i !== null);
     const taken = [];
     const free = (box) => taken.every((other) => box[2] < other[0] || other[2] < box[0] || box[3] < other[1] || other[3] < box[1]);
-    if (many <= 80) named.push(...this.spots.keys());
+    named.push(...(many <= 80 ? this.spots.keys() : this.extremes));
+    const isMarked = (i) => marked.has(i) || i === this.hovered || i === this.chosen || this.hits.includes(i);
     for (const i of new Set(named)) {
       const [px, py] = this.spots[i];
-      const isMarked = marked.has(i) || i === this.hovered || i === this.chosen || this.hits.includes(i);
-      pen.fillStyle = colour(isMarked ? "--accent" : "--soft");
-      if (isMarked) {
-        pen.beginPath();
-        pen.arc(px, py, 4.5, 0, 7);
-        pen.fill();
-      }
+      const size = isMarked(i) ? 4.5 : 2.5;
+      pen.fillStyle = colour(isMarked(i) ? "--accent" : "--soft");
+      pen.beginPath();
+      pen.arc(px, py, size, 0, 7);
+      pen.fill();
+      if (isMarked(i)) taken.push([px - 5, py - 5, px + 5, py + 5]);
+    }
+    for (const i of new Set(named)) {
+      const [px, py] = this.spots[i];
       const text = shown(data.words[i], 20);
       const wide = pen.measureText(text).width;
       const toLeft = px + 9 + wide > width - right;
@@ -176,7 +182,7 @@ export class VocabularyView {
       pen.strokeStyle = colour("--card");
       pen.strokeText(text, start, py + 4);
       pen.lineWidth = 1;
-      pen.fillStyle = colour(isMarked ? "--accent" : "--soft");
+      pen.fillStyle = colour(isMarked(i) ? "--accent" : "--soft");
       pen.fillText(text, start, py + 4);
     }
   }
