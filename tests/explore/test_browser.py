@@ -303,6 +303,11 @@ def test_markup_is_text_in_the_served_page_too(browser, make, serve):
         visit.write(" ".join(MARKUP))
         visit.page.fill("#search", "script")
         visit.page.locator("#found .chip").first.click()
+        visit.page.evaluate("document.getElementById('text').removeAttribute('maxlength')")
+        visit.write("dog 😀 " * 200_000)  # 1.6 MB
+        visit.page.wait_for_selector("#cut:not([hidden])")
+        visit.drag("dog", "😀")
+        assert visit.page.locator("#problem").is_hidden()
         assert visit.page.locator("#ours .name").count() == 3
         assert visit.page.evaluate("window.pwned === undefined && !({}).pwned")
         assert visit.page.locator("main img, main script, main b, main i").count() == 0

@@ -10,6 +10,9 @@ const N_NEAREST = 10;
 const ROUNDING = 1e-5;
 const SLICE = 12; // milliseconds of work before the page may answer
 
+/** The characters of a text that are read, counted as Python counts them. */
+const beginning = (text) => (text.length > MOST_TEXT ? Array.from(text.slice(0, 2 * MOST_TEXT)).slice(0, MOST_TEXT).join("") : text);
+
 const pause = () => new Promise((resume) => setTimeout(resume, 0));
 
 /** A sentence is {text, words, order, edits}: the order holds places of words, edits are by id. */
@@ -29,7 +32,7 @@ export class LocalBackend {
   }
 
   async tokens(text) {
-    return this.encoder.encode(text.slice(0, MOST_TEXT), this.about.longest);
+    return this.encoder.encode(beginning(text), this.about.longest);
   }
 
   async predict(sentence) {
@@ -41,9 +44,9 @@ export class LocalBackend {
     const probabilities = this.bag.probabilities(idsOf(sentence), sentence.edits);
     let twin = null;
     if (this.twin) {
-      const longest = this.about.twin_model.longest;
-      const words = sentence.order.slice(0, longest).map((i) => sentence.words[i].text);
-      twin = this.twin.probabilities(words.map((word) => this.twinEncoder.id(word)));
+      const text = sentence.order.map((i) => sentence.words[i].text).join(" ");
+      const { words } = this.twinEncoder.encode(text, this.about.longest);
+      twin = this.twin.probabilities(words.map(({ id }) => id));
     }
     return { probabilities, twin };
   }
@@ -143,11 +146,11 @@ export class RemoteBackend {
 
   given(sentence) {
     const edits = [...sentence.edits].map(([id, edit]) => ({ id, ...edit }));
-    return { text: sentence.text, order: sentence.order, edits };
+    return { text: beginning(sentence.text), order: sentence.order, edits };
   }
 
   tokens(text) {
-    return this.ask("tokens", { text: text.slice(0, MOST_TEXT) });
+    return this.ask("tokens", { text: beginning(text) });
   }
 
   predict(sentence) {
