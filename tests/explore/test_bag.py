@@ -123,3 +123,11 @@ def test_weights_that_are_not_numbers_are_refused(make):
         classifier.model.embedding.amplitude.weight[3, 1] = torch.inf
     with pytest.raises(WordwaveError, match="finite"):
         Bag.describe(classifier)
+
+
+def test_words_that_are_numbered_in_another_way_are_refused(make, monkeypatch):
+    classifier = make()
+    encode = classifier.encoder.encode
+    monkeypatch.setattr(classifier.encoder, "encode", lambda texts: encode([*texts * 2]))
+    with pytest.raises(WordwaveError, match="cannot compute the ids"):
+        Bag.describe(classifier)

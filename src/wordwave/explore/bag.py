@@ -237,13 +237,17 @@ class Bag:
 
 
 def check_texts(encoder: TextEncoder) -> None:
-    """Refuse a tokenizer that a page does not have."""
+    """Refuse a way to split and number texts that a page does not have."""
     kinds = (PlainTokenizer, KimTokenizer)
     if type(encoder) is not TextEncoder or type(encoder.tokenizer) not in kinds:
         kind = getattr(encoder.tokenizer, "kind", type(encoder).__name__)
         raise WordwaveError(
             f"a page splits texts by the tokenizers plain and kim, got {kind!r}{ELSEWHERE}"
         )
+    text = " ".join(encoder.vocabulary.words[:50])
+    expected = encoder.vocabulary.ids(encoder.tokenizer(text), hashed=encoder.hashed)
+    if encoder.encode([text]).sentences.ids.tolist() != expected[: encoder.max_length]:
+        raise WordwaveError(f"a page cannot compute the ids of these words{ELSEWHERE}")
 
 
 class _Builder:
