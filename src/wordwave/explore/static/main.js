@@ -152,12 +152,13 @@ function glide() {
     began ??= now;
     const t = calm ? 1 : Math.min((now - began) / 320, 1);
     shownPlace = from + (place() + 1 - from) * (1 - (1 - t) ** 3);
-    drawPlace();
+    drawPlace({ all: t === 1 });
     if (t < 1) frame = requestAnimationFrame(step);
   };
   frame = requestAnimationFrame(step);
 }
 
+const onScreen = new Set(); // charts to draw while a word moves; the others follow when it rests
 let drawn = 0;
 let its = null; // what is drawn of the selected word
 
@@ -181,9 +182,9 @@ const drawWord = guarded(async ({ resting = true } = {}) => {
     `Mean amplitude ${mean(wave.amplitude).toFixed(3)}, sensitivity δ ${mean(wave.frequencies[state.view]).toFixed(3)}${another}.`;
   const common = { view: state.view, viewName: about.views[state.view], chosen: dimension };
   its = { ...common, wave, edit, word: chosenWord.text, dimensions: largest(wave, dimension), length: ids.length };
-  if (resting) drawPlace();
+  if (resting) drawPlace({ all: true });
   fillDimensions(wave, dimension);
-  if (isBag) {
+  if (isBag && (resting || onScreen.has($("chain")))) {
     const words = state.order.map((i) => state.words[i].text);
     drawChain($("chain"), { ...common, waves, words, selected: at - 1, edits: state.edits, isMean: about.pooling === "mean" });
   }
@@ -191,10 +192,11 @@ const drawWord = guarded(async ({ resting = true } = {}) => {
 });
 
 /** What depends on the place alone, and glides with it. */
-function drawPlace() {
+function drawPlace({ all = false } = {}) {
   if (!its) return;
-  drawWaves($("waves"), { ...its, place: shownPlace });
-  drawPhasors($("phasors"), { ...its, place: shownPlace });
+  const now = { ...its, place: shownPlace };
+  if (all || onScreen.has($("waves"))) drawWaves($("waves"), now);
+  if (all || onScreen.has($("phasors"))) drawPhasors($("phasors"), now);
 }
 
 let filledFor = "";
@@ -214,6 +216,7 @@ function fillDimensions(wave, dimension) {
 const later = settled(
   guarded(async () => {
     saveLink();
+    drawWord();
     const asked = JSON.stringify([state.text, state.order, [...state.edits], state.selected]);
     const isCurrent = () => asked === JSON.stringify([state.text, state.order, [...state.edits], state.selected]);
     const at = place();
@@ -353,6 +356,13 @@ function wire() {
     $("link").textContent = "Copied";
     setTimeout(() => ($("link").textContent = "Copy link"), 1500);
   }));
+  const watcher = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) onScreen.add(target);
+      else onScreen.delete(target);
+    }
+  });
+  for (const id of ["waves", "phasors", "chain"]) watcher.observe($(id));
   addEventListener("hashchange", () => location.hash !== fragment(state) && restore());
   new ResizeObserver(settled(() => {
     drawWord();
