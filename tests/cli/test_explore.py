@@ -87,7 +87,7 @@ def test_a_model_that_a_page_cannot_compute_is_refused(cli, trained, tmp_path):
         == 0
     )
     said = cli.call("explore", run, "--html", tmp_path / "page.html")
-    cli.refusal(said, "'fasttext' only, got 'cnn'", "without --html")
+    cli.refusal(said, "sums of words only, got encoder 'cnn'", "without --html")
 
 
 def test_a_page_that_would_be_too_large_is_refused(trained, tmp_path):

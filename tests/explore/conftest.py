@@ -19,7 +19,6 @@ from wordwave.explore import export_page
 from wordwave.explore.page import FOLDER
 from wordwave.explore.server import bound_socket, build_app
 from wordwave.models.classifier import Classifier
-from wordwave.models.config import ModelConfig
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.text.encoder import TextEncoder
@@ -39,8 +38,8 @@ HARNESS = Path(__file__).with_name("node.mjs")
 def classifier(words=WORDS, labels=LABELS, *, tokenizer="plain", hashed=False, **settings):
     """A classifier whose weights are random, and large enough to tell classes apart."""
     torch.manual_seed(7)
-    settings = {"dim": 6, "hidden_dim": 16, "max_length": 40} | settings
-    config = with_settings(ModelConfig(), **settings)
+    settings = {"encoder": "fasttext", "dim": 6, "hidden_dim": 16, "max_length": 40} | settings
+    config = with_settings(ClassificationConfig().model, **settings)
     vocabulary = Vocabulary([*SPECIALS, *words])
     model = Classifier(config, len(vocabulary), len(labels))
     with torch.no_grad():

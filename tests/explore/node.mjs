@@ -4,7 +4,7 @@ import { LocalBackend } from "./backends.js";
 
 const page = readFileSync(process.argv[2], "utf-8");
 const content = (id) => page.match(new RegExp(`<script type="[^"]*" id="${id}">([^<]*)</script>`))[1];
-const backend = new LocalBackend(JSON.parse(content("about")), (name) => content(`data-${name}`));
+const backend = await LocalBackend.open(JSON.parse(content("about")), (name) => content(`data-${name}`));
 
 async function sentence({ text, order, edits = [] }) {
   const { words } = await backend.tokens(text);

@@ -6,7 +6,7 @@ import threading
 import webbrowser
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -30,7 +30,7 @@ class ExploreOptions:
     A page opens on this machine only (127.0.0.1), for any encoder; Ctrl-C ends it. Without RUN, a
     small built-in model is trained in seconds, beside its twin with added positions (tpe).
 
-    With --html, the page of a bag of waves (encoder fasttext) is written as one file that works
+    With --html, the page of a bag of waves is written as one file that works
     offline: the model travels inside, with rounded weights.
 
     wordwave explore RUN --html page.html
@@ -155,7 +155,10 @@ def _train_twin(options: ExploreOptions, classifier: TextClassifier, console: Co
             f"'{options.run}' was not trained here, and its config.yaml names {shown}: nothing is "
             "opened; open that with --trust-data"
         )
-    model = with_settings(config.model, embedding="tpe", views=("start",), readout="concat")
+    changes: dict[str, Any] = {"embedding": "tpe", "views": ("start",), "readout": "concat"}
+    if hasattr(config.model, "n_bigrams"):
+        changes["n_bigrams"] = 0  # pairs of neighbours would tell orders apart
+    model = with_settings(config.model, **changes)
     job = ClassificationJob(replace(config, model=model))
     job.check_config(options.twin)
     console.print(f"Training the twin (tpe) in {options.twin}")

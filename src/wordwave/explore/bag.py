@@ -37,7 +37,7 @@ from wordwave.text.tokenizers import KimTokenizer, PlainTokenizer
 
 Array = np.ndarray[Any, Any]
 Precision = Literal["int8", "float16", "float32"]
-MOST_ANGLE = 5e-3
+MOST_ANGLE = 0.02
 """Rounding of frequencies may turn a wave by so much, in radians, at the longest length."""
 LONGEST = 256
 """Words of a sentence that an explorer shows: longer texts are cut."""
@@ -46,6 +46,10 @@ N_CHECKED = 200
 MOST_DIFFERENCE = 1e-4
 """Of a probability that numpy and PyTorch compute from the same weights."""
 VIEWS = ("start", "end", "relative")
+BIGRAM_HASH, BIGRAM_SCALE = (40_503, 2_654_435_761), 0.5
+"""How a model with bigrams finds and adds their vectors; the comparison with it would tell."""
+MOST_WORDS = 3_000_000
+"""Of which JavaScript computes the hash exactly."""
 ELSEWHERE = "; without --html the explorer computes it in PyTorch"
 
 
@@ -82,9 +86,20 @@ def by_rows(table: Array) -> Stored:
     return Stored(np.rint(table / safe[:, None]).astype(np.int8), "rows", step)
 
 
+def by_table(table: Array) -> Stored:
+    """All rows as int8 of one step: of small rows little is left. Shape: (V, D)"""
+    step = np.full(table.shape[1], np.abs(table).max() / 127, np.float32)
+    safe = np.where(step > 0, step, 1).astype(np.float64)
+    return Stored(np.rint(table / safe).astype(np.int8), "columns", step, np.zeros_like(step))
+
+
 def by_columns(table: Array, longest: int) -> Stored:
     """Each column as small integers around its middle, if that turns no wave by much at a position
-    as high as the longest length; else float32. Shape: (V, D)"""
+    as high as the longest length; else float32. The first row, padding, is not used.
+
+    Shape: (V, D)
+    """
+    table = np.concatenate([table[1:2], table[1:]])
     low, high = table.min(axis=0).astype(np.float64), table.max(axis=0).astype(np.float64)
     base = ((low + high) / 2).astype(np.float32)
     for dtype in (np.int8, np.int16):
@@ -137,7 +152,8 @@ class Bag:
         if op == "words":
             return self._words(layer, ids)
         if op == "pool":
-            return getattr(x, layer["kind"])(axis=0)
+            share = {"sum": 1.0, "mean": len(x), "sqrt": math.sqrt(len(x))}
+            return x.max(axis=0) if layer["kind"] == "max" else x.sum(axis=0) / share[layer["kind"]]
         if op == "magnitude":
             return np.hypot(*np.split(x, 2))
         if op == "linear":
@@ -162,7 +178,7 @@ class Bag:
             "end": len(ids) + 1 - start,
             "relative": start / (len(ids) + 1),
         }
-        size = self._rows(layer["amplitude"], ids)
+        size = self._rows(layer["amplitude"], ids) + self._bigrams(layer, ids)
         if layer["damping"]:
             size = size * np.exp(-np.logaddexp(0, self._rows(layer["damping"], ids)) * start)
         phase = self._rows(layer["phase"], ids) if layer["phase"] else 0.0
@@ -172,9 +188,18 @@ class Bag:
             parts.append((size * np.cos(angle), size * np.sin(angle)))
         return np.concatenate([part[i] for i in range(2) for part in parts], axis=1)
 
+    def _bigrams(self, layer: dict[str, Any], ids: Array) -> Array | float:
+        """Vectors of pairs of neighbours, added to the second. Shape: L ids -> (L, D)"""
+        if not layer["bigrams"]:
+            return 0.0
+        table, found = self.values[layer["bigrams"]].astype(np.float64), ids.astype(np.int64)
+        first, second = BIGRAM_HASH
+        rows = (found[:-1] * first + found[1:] * second) % (len(table) - 1) + 1
+        return BIGRAM_SCALE * table[np.concatenate([[0], rows])]
+
     def _words(self, layer: dict[str, Any], ids: Array) -> Array:
         """Word vectors, with position vectors added. Shape: L ids -> (L, D), complex (L, 2·D)"""
-        x = self._rows(layer["vectors"], ids)
+        x = self._rows(layer["vectors"], ids) + self._bigrams(layer, ids)
         if layer["positions"]:
             x = x + self.values[layer["positions"]].astype(np.float64)[1 : len(ids) + 1]
         if layer["phase"]:
@@ -250,6 +275,15 @@ def check_texts(encoder: TextEncoder) -> None:
         raise WordwaveError(f"a page cannot compute the ids of these words{ELSEWHERE}")
 
 
+def pooling_of(model: nn.Module) -> str | None:
+    """How a model pools its word vectors: sum, mean, max or sqrt, the sum divided by √length;
+    `None` for an encoder that does not only pool."""
+    encoder: Any = model.encoder
+    if type(encoder).__name__ == "ScaledBag":
+        return "sqrt"
+    return model.config.pooling if type(encoder) is Pool else None  # type: ignore[union-attr, return-value]
+
+
 class _Builder:
     """Collects the tables and layers of a model."""
 
@@ -261,12 +295,11 @@ class _Builder:
 
     def bag(self) -> Bag:
         model, config = self.model, self.model.config
-        if type(model) is not Classifier or type(model.encoder) is not Pool:
-            kind = config.encoder
+        if type(model) is not Classifier or pooling_of(model) is None:
             raise WordwaveError(
-                f"a page computes the encoder 'fasttext' only, got {kind!r}{ELSEWHERE}"
+                f"a page computes sums of words only, got encoder {config.encoder!r}{ELSEWHERE}"
             )
-        layers = [self._embedding(), {"op": "pool", "kind": config.pooling}]
+        layers = [self._embedding(), {"op": "pool", "kind": pooling_of(model)}]
         if model.by_magnitude:
             layers.append({"op": "magnitude"})
         layers += [entry for layer in model.head for entry in self._layer(layer)]
@@ -286,6 +319,7 @@ class _Builder:
             return {
                 "op": "waves",
                 "amplitude": self._sized(embedding.amplitude),
+                "bigrams": self._pairs(embedding.amplitude),
                 "phase": embedding.phase and self._turning(embedding.phase, "phase"),
                 "damping": embedding.damping and self._turning(embedding.damping, "start"),
                 "views": counted,
@@ -304,7 +338,8 @@ class _Builder:
                 f"a page cannot compute the embedding {type(embedding).__name__}{ELSEWHERE}"
             )
         assert isinstance(embedding, WordEmbedding)
-        return layer | {"vectors": self._sized(embedding.words)}
+        pairs = self._pairs(embedding.words)
+        return layer | {"vectors": self._sized(embedding.words), "bigrams": pairs}
 
     def _layer(self, layer: nn.Module) -> list[dict[str, Any]]:
         if isinstance(layer, (nn.Dropout, Dropout, nn.Identity)):
@@ -333,6 +368,19 @@ class _Builder:
         if half and float(np.abs(values).max()) > np.finfo(np.float16).max:
             raise WordwaveError(f"{name} has numbers that are too large for float16{ELSEWHERE}")
         self.tables[name] = Stored(values.astype(np.float16)) if half else by_rows(values)
+        return name
+
+    def _pairs(self, words: Table) -> str | None:
+        """The vectors of bigrams, if the model has any."""
+        bigrams: Table | None = getattr(words, "bigrams", None)
+        if bigrams is None:
+            return None
+        if self.model.embedding.vocab_size > MOST_WORDS:
+            raise WordwaveError(f"a page has bigrams of at most {MOST_WORDS:,} words{ELSEWHERE}")
+        name, values = self._named(bigrams)
+        if self.precision == "float32":
+            return self._plain(name, values)
+        self.tables[name] = by_table(values)
         return name
 
     def _turning(self, table: Table, view: str) -> str:

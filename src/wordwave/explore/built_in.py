@@ -14,12 +14,10 @@ from wordwave.embedding.config import EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.files import locked, sha256_of
 from wordwave.lab.tasks import ADJECTIVES, ADVERBS, ANIMALS, PEOPLE
-from wordwave.models.config import ModelConfig
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig
 from wordwave.tasks.run_folder import WEIGHTS
-from wordwave.training.config import TrainingConfig
 
 ACTIVE = ("bites", "chases", "sees", "follows", "finds", "loves")
 PASSIVE = ("bitten", "chased", "seen", "followed", "found", "loved")
@@ -87,17 +85,13 @@ def built_in(kind: EmbeddingKind, folder: Path, watch: Callable[[str], None]) ->
         folder: where trained models are kept, by a hash of their data and settings.
         watch: is called with a line before a model is trained.
     """
-    model = with_settings(
-        ModelConfig(),
-        **{"embedding": kind, "dim": 32, "hidden_dim": 32, "pooling": "sum"},
-        **{"dropout": 0.1, "max_length": 64},
-    )
-    training = with_settings(
-        TrainingConfig(),
-        **{"epochs": 6, "batch_size": 32, "learning_rate": 5e-3, "frequency_lr_scale": 0.5},
+    config = with_settings(
+        ClassificationConfig(),
+        **{"data": IN_MEMORY, "embedding": kind, "encoder": "fasttext", "pooling": "sum"},
+        **{"dim": 32, "hidden_dim": 32, "dropout": 0.1, "max_length": 64, "epochs": 6},
+        **{"batch_size": 32, "learning_rate": 5e-3, "frequency_lr_scale": 0.5},
         **{"word_dropout": 0.05, "precision": "fp32"},
     )
-    config = with_settings(ClassificationConfig(model=model, training=training), data=IN_MEMORY)
     data = Splits(sentences(N_TRAIN, 0), sentences(N_DEV, 1), None)
     key = sha256_of([data.fingerprint().encode(), dump_yaml(to_dict(config)).encode()])[:12]
     run = folder / f"{kind}-{key}"

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -142,7 +143,7 @@ def export_page(
     kind: Precision = precision or _precision(classifier)
     about, parts, difference, loss = session.about(), [], 0.0, 0.0
     models = [classifier] if other is None else [classifier, other]
-    _check_size(models, kind, most_bytes)
+    _check_size(models, most_bytes)
     for key, one in zip(("model", "twin_model"), models, strict=False):
         bag = Bag.describe(one, kind)
         found = bag.check(one)
@@ -158,7 +159,7 @@ def export_page(
             "first_rare": vocabulary.first_rare,
             "longest": one.encoder.max_length,
         }
-        coded = base64.b64encode(content).decode()
+        coded = base64.b64encode(zlib.compress(content, 9)).decode()
         parts.append(f'<script type="text/plain" id="data-{key}">{coded}</script>')
     about["rounding"] = {"precision": kind, "loss": loss}
     data = f'<script type="application/json" id="about">{_as_json(about)}</script>'
@@ -187,12 +188,12 @@ def _precision(classifier: TextClassifier) -> Precision:
     return "float16" if classifier.model.embedding.vectors.numel() <= SMALL else "int8"
 
 
-def _check_size(models: Sequence[TextClassifier], kind: Precision, most: int) -> None:
-    """Refuse a model that cannot fit, before all of it is rounded: an int8 per amplitude, at
+def _check_size(models: Sequence[TextClassifier], most: int) -> None:
+    """Refuse a model that cannot fit, before all of it is rounded: half a byte for an amplitude, at
     least, and every word once."""
     least = 0
     for one in models:
-        least += one.model.embedding.vectors.numel() * (2 if kind == "float16" else 1) * 4 // 3
+        least += one.model.embedding.vectors.numel() // 2
         least += sum(len(word) + 3 for word in one.encoder.vocabulary.words)
     if least > most:
         raise _too_large(least, most)

@@ -37,6 +37,7 @@ class _Moved(_Sentence):
 
 class _Ids(TypedDict):
     ids: list[int]
+    before: list[int]
 
 
 class _Word(TypedDict):
@@ -61,7 +62,7 @@ def requests_of(session: Session) -> dict[str, tuple[Any, Callable[[Any], dict[s
             _Moved,
             lambda given: session.sweep(*sentence(given), given["place"]),
         ),
-        "waves": (_Ids, lambda given: session.waves(given["ids"])),
+        "waves": (_Ids, lambda given: session.waves(given["ids"], given["before"])),
         "vocabulary": (_Nothing, lambda given: session.vocabulary()),
         "nearest": (_Word, lambda given: session.nearest(given["id"])),
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import Lock
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
 import torch
@@ -14,10 +12,10 @@ from torch import Tensor
 from wordwave import complex as cx
 from wordwave.angle import angle
 from wordwave.embedding import WaveEmbedding
-from wordwave.embedding.views import WaveViews
 from wordwave.embedding.wave import count_positions
 from wordwave.errors import WordwaveError
-from wordwave.explore.bag import LONGEST
+from wordwave.explore.bag import LONGEST, pooling_of
+from wordwave.models.utils import eval_mode
 from wordwave.tasks.classifier import TextClassifier, finite, logits_of
 from wordwave.tasks.explain import (
     after_changes,
@@ -34,6 +32,8 @@ from wordwave.text.vocabulary import SPECIALS
 
 MOST_TEXT = 20_000
 """Characters of a text that are read."""
+AT_ONCE = 1 << 10
+"""Sentences of a batch."""
 MOST_MOVES = 1200
 """Single moves that are tried for the order sensitivity of all words."""
 MOST_SHOWN = 20_000
@@ -82,7 +82,6 @@ class Session:
             raise WordwaveError(f"the explorer shows at most {MOST_CLASSES:,} classes, got {n:,}")
         self.classifier, self.twin, self.name = classifier, twin, name
         self.examples = list(examples)
-        self.lock = Lock()  # a server answers in several threads; edits change the model
 
     @property
     def embedding(self) -> Any:
@@ -99,7 +98,7 @@ class Session:
             "labels": classifier.labels,
             "encoder": config.encoder,
             "embedding": config.embedding.kind,
-            "pooling": config.pooling,
+            "pooling": pooling_of(classifier.model),
             "dim": embedding.dim,
             "n_words": len(classifier.encoder.vocabulary),
             "longest": min(classifier.encoder.max_length, LONGEST),
@@ -126,14 +125,12 @@ class Session:
         """The probabilities of the classes, of the model and of its twin."""
         tokens, ids, _ = self._tokenized(self.classifier, text)
         places = self._checked(order, len(ids))
-        with self.lock, edited(self.classifier, edits):
-            (found,) = _probabilities(self.classifier, ids, places.unsqueeze(0))
-            twin = None
-            if self.twin is not None:
-                encoder = self.classifier.encoder
-                said = joined(encoder.tokenizer, [tokens[i] for i in order])
-                (_, same, _) = self._tokenized(self.twin, said)
-                twin = _probabilities(self.twin, same, torch.arange(len(same)).unsqueeze(0))[0]
+        (found,) = self._probabilities(ids, places.unsqueeze(0), edits)
+        twin = None
+        if self.twin is not None:
+            said = joined(self.classifier.encoder.tokenizer, [tokens[i] for i in order])
+            _, same, _ = self._tokenized(self.twin, said)
+            (twin,) = _probabilities(self.twin, same.unsqueeze(0))
         return {
             "probabilities": found.tolist(),
             "twin": None if twin is None else twin.tolist(),
@@ -148,27 +145,25 @@ class Session:
         if not 0 <= place < len(ids):
             raise WordwaveError(f"place must be in [0, {len(ids)}), got {place}")
         moves = torch.tensor([(place, to) for to in range(len(ids))])
-        with self.lock, edited(self.classifier, edits):
-            found = _probabilities(self.classifier, ids, places[moved(moves, len(ids))])
+        found = self._probabilities(ids, places[moved(moves, len(ids))], edits)
         return {"probabilities": found.tolist()}
 
     def sensitivity(self, text: str, order: Sequence[int], edits: Sequence[Edit]) -> dict[str, Any]:
         """What each word brings, and what its place brings: the figures of `explain`."""
         _, ids, _ = self._tokenized(self.classifier, text)
         places, n = self._checked(order, len(ids)), len(ids)
-        with self.lock, edited(self.classifier, edits):
-            (original,) = _probabilities(self.classifier, ids, places.unsqueeze(0))
-            predicted = int(original.argmax())
+        (original,) = self._probabilities(ids, places.unsqueeze(0), edits)
+        predicted = int(original.argmax())
 
-            def outputs(orders: Tensor) -> Tensor:
-                return _probabilities(self.classifier, ids, places[orders])
+        def outputs(orders: Tensor) -> Tensor:
+            return self._probabilities(ids, places[orders], edits)
 
-            def evaluate(changes: Tensor, orders: Any) -> Tensor:
-                return after_changes(outputs, predicted, 1 << 12, changes, orders)[0]
+        def evaluate(changes: Tensor, orders: Callable[[Tensor], Tensor]) -> Tensor:
+            return after_changes(outputs, predicted, AT_ONCE, changes, orders)[0]
 
-            p, moves = original[predicted], moves_to_try(n, MOST_MOVES)
-            removed = evaluate(torch.arange(n), lambda words: without(words, n)) if n > 1 else p
-            after = evaluate(moves, lambda batch: moved(batch, n))
+        p, moves = original[predicted], moves_to_try(n, MOST_MOVES)
+        removed = evaluate(torch.arange(n), lambda words: without(words, n)) if n > 1 else p
+        after = evaluate(moves, lambda batch: moved(batch, n))
         change = torch.full((n, n), torch.nan, dtype=torch.double)
         change[moves[:, 0], moves[:, 1]] = after - p
         change.fill_diagonal_(0.0)
@@ -177,23 +172,36 @@ class Session:
         return {"predicted": predicted, "word": brought, "place": [mean for mean, _, _ in effects]}
 
     @torch.no_grad()
-    def waves(self, ids: Sequence[int]) -> dict[str, Any]:
-        """Amplitudes, frequencies of each view, phases and dampings of words."""
+    def waves(self, ids: Sequence[int], before: Sequence[int]) -> dict[str, Any]:
+        """Amplitudes, frequencies of each view, phases and dampings of words.
+
+        Args:
+            ids: of the words.
+            before: of the word before each one, which may change its amplitude; 0 for none.
+        """
         embedding = self.embedding
         if not isinstance(embedding, WaveEmbedding):
             raise WordwaveError("the embedding of this model has no waves")
-        rows = self._ids(ids)
+        rows, others = self._ids(ids), self._ids(before)
+        if len(rows) != len(others):
+            raise WordwaveError(f"before must have {len(rows)} numbers, got {len(others)}")
 
-        def of(table: Any, change: Callable[[Tensor], Tensor] = Tensor.float) -> list[list[float]]:
-            found = change(table.full()[rows].float().cpu()).expand(-1, embedding.dim)
-            return [[float(f"{x:.7g}") for x in row] for row in found.tolist()]
+        def numbers(values: Tensor) -> list[list[float]]:
+            found = values.float().cpu().expand(-1, embedding.dim).tolist()
+            return [[float(f"{x:.7g}") for x in row] for row in found]
+
+        def of(table: Any) -> list[list[float]]:
+            return numbers(table.full()[rows])
 
         tables = [embedding.frequency, *getattr(embedding, "more_frequencies", ())]
         views = getattr(embedding, "views", ("start",))
         counted = [of(t) for view, t in zip(views, tables, strict=True) if view != "context"]
-        damping = None if embedding.damping is None else of(embedding.damping, F.softplus)
+        damping = None
+        if embedding.damping is not None:
+            damping = numbers(F.softplus(embedding.damping.full()[rows].float()))
         phase = None if embedding.phase is None else of(embedding.phase)
-        amplitude = of(embedding.amplitude)
+        pairs = embedding.amplitude(torch.stack([others, rows], dim=1))
+        amplitude = numbers(pairs.expand(len(rows), 2, -1)[:, 1])
         return {
             "waves": [
                 {
@@ -243,6 +251,11 @@ class Session:
             ]
         }
 
+    def _probabilities(self, ids: Tensor, orders: Tensor, edits: Sequence[Edit]) -> Tensor:
+        """Shape: ids (L,), orders (N, M) -> (N, n_classes)"""
+        _check_edits(self.embedding, edits)
+        return _probabilities(self.classifier, ids[orders], edits)
+
     def _tokenized(self, classifier: TextClassifier, text: str) -> tuple[list[str], Tensor, int]:
         """Tokens and ids, cut to what the explorer shows, and the number of tokens beyond."""
         tokens, ids, cut = tokenized(classifier.encoder, text[:MOST_TEXT])
@@ -264,21 +277,26 @@ def _short(values: Tensor) -> list[float]:
     return [float(f"{x:.4g}") for x in values.float().cpu().tolist()]
 
 
-def _probabilities(classifier: TextClassifier, ids: Tensor, orders: Tensor) -> Tensor:
-    """Shape: ids (L,), orders (N, M) -> (N, n_classes)"""
-    lengths = torch.full((len(orders),), orders.shape[1])
-    logits = logits_of(classifier.model, Sentences(ids[orders].flatten(), lengths))
-    return finite(logits).double().softmax(-1)
-
-
-@contextmanager
-def edited(classifier: TextClassifier, edits: Sequence[Edit]) -> Iterator[None]:
-    """Change the waves of words for a while: z·a·e^{−d·p}·e^{i((f − 1)·ω·p + φ)}."""
-    embedding: Any = classifier.model.embedding
+def _probabilities(classifier: TextClassifier, ids: Tensor, edits: Sequence[Edit] = ()) -> Tensor:
+    """Shape: ids (N, L) -> (N, n_classes)"""
     if not edits:
-        yield
-        return
-    if not isinstance(embedding, WaveEmbedding):
+        lengths = torch.full((len(ids),), ids.shape[1])
+        logits = logits_of(classifier.model, Sentences(ids.flatten(), lengths))
+        return finite(logits).double().softmax(-1)
+    model = classifier.model
+    parts = []
+    with eval_mode(model) as device:
+        for batch in ids.to(device).split(AT_ONCE):
+            z, position = model.embedding(batch), count_positions(batch, None)
+            for edit in edits:
+                z = _changed(model.embedding, edit, batch, position, z)
+            x = model._encode(z, torch.ones_like(batch, dtype=torch.bool), None)
+            parts.append(model.head(cx.magnitude(x) if model.by_magnitude else x).float().cpu())
+    return finite(torch.cat(parts)).double().softmax(-1)
+
+
+def _check_edits(embedding: Any, edits: Sequence[Edit]) -> None:
+    if edits and not isinstance(embedding, WaveEmbedding):
         raise WordwaveError("the embedding of this model has no waves to change")
     for edit in edits:
         if not 0 <= edit["id"] < embedding.vocab_size:
@@ -286,24 +304,12 @@ def edited(classifier: TextClassifier, edits: Sequence[Edit]) -> Iterator[None]:
         if edit["dimension"] is not None and not 0 <= edit["dimension"] < embedding.dim:
             raise WordwaveError(f"dimension must be in [0, {embedding.dim})")
 
-    def change(_: Any, given: tuple[Any, ...], z: Tensor) -> Tensor:
-        ids, positions = given[0], given[1] if len(given) > 1 else None
-        for edit in edits:
-            z = _changed(embedding, edit, ids, count_positions(ids, positions), z)
-        return z
-
-    hook = embedding.register_forward_hook(change)
-    if isinstance(embedding, WaveViews):  # whose sum does not always call `forward`
-        embedding.summed = lambda ids, positions=None: embedding(ids, positions).sum(dim=-2)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        hook.remove()
-        vars(embedding).pop("summed", None)
-
 
 def _changed(embedding: Any, edit: Edit, ids: Tensor, position: Tensor, z: Tensor) -> Tensor:
-    """Shape: ids (B, L), position broadcastable to (B, L, 1), z (B, L, 2·D·views) -> as z"""
+    """The waves of a word changed: z·a·e^{−d·p}·e^{i((f − 1)·ω·p + φ)}.
+
+    Shape: ids (B, L), position broadcastable to (B, L, 1), z (B, L, 2·D·views) -> as z
+    """
     views = getattr(embedding, "views", ("start",))
     tables = [embedding.frequency, *getattr(embedding, "more_frequencies", ())]
     is_word = (ids == edit["id"]).unsqueeze(-1)

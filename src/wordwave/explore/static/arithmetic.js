@@ -72,6 +72,8 @@ export function phasor(wave, view, d, p, edit = null) {
 
 const softplus = (x) => (x > 30 ? x : Math.log1p(Math.exp(x)));
 const MOST_CACHED = 1 << 13;
+const BIGRAM_HASH = [40503, 2654435761];
+const BIGRAM_SCALE = 0.5;
 
 /** A classifier: tables, and layers from ids to probabilities. */
 export class Bag {
@@ -96,32 +98,46 @@ export class Bag {
     }
   }
 
-  /** The tables of a word's wave. */
-  wave(id) {
+  /** A row of a word, with that of the pair of it and the word before, if there are bigrams. */
+  sized(name, id, before) {
+    const row = Float64Array.from(this.tables.get(name).row(id, this.dim));
+    if (this.embedding.bigrams && before) {
+      const pairs = this.tables.get(this.embedding.bigrams);
+      const hash = before * BIGRAM_HASH[0] + id * BIGRAM_HASH[1]; // exact up to 3 million words
+      const added = pairs.row((hash % (pairs.height - 1)) + 1, this.dim);
+      for (let d = 0; d < row.length; d++) row[d] += BIGRAM_SCALE * added[d];
+    }
+    return row;
+  }
+
+  /** The tables of a word's wave, after another word, or 0. */
+  wave(id, before = 0) {
     if (this.rows.size > 1024) this.rows.clear();
-    if (!this.rows.has(id)) {
+    const key = `${this.embedding.bigrams ? before : 0} ${id}`;
+    if (!this.rows.has(key)) {
       const { amplitude, phase, damping, views } = this.embedding;
       const row = (name) => this.tables.get(name).row(id, this.dim);
-      this.rows.set(id, {
-        amplitude: row(amplitude),
+      this.rows.set(key, {
+        amplitude: this.sized(amplitude, id, before),
         frequencies: views.map((view) => row(view.frequency)),
         phase: phase ? row(phase) : null,
         damping: damping ? row(damping).map(softplus) : null,
       });
     }
-    return this.rows.get(id);
+    return this.rows.get(key);
   }
 
   /** What a word at a place, from 1, adds to the pool. */
-  vector(id, place, length, edit = null) {
-    return this.isWave ? this.waveVector(id, place, length, edit) : this.wordVector(id, place);
+  vector(id, before, place, length, edit = null) {
+    if (this.isWave) return this.waveVector(id, before, place, length, edit);
+    return this.wordVector(id, before, place);
   }
 
-  waveVector(id, place, length, edit) {
+  waveVector(id, before, place, length, edit) {
     const { dim, embedding } = this;
     const n = embedding.views.length;
     const vector = new Float64Array(2 * dim * n);
-    const wave = this.wave(id);
+    const wave = this.wave(id, before);
     for (let v = 0; v < n; v++) {
       const p = counted(embedding.views[v].position, place, length);
       for (let d = 0; d < dim; d++) {
@@ -133,9 +149,9 @@ export class Bag {
     return vector;
   }
 
-  wordVector(id, place) {
+  wordVector(id, before, place) {
     const { vectors, positions, phase } = this.embedding;
-    const word = Float64Array.from(this.tables.get(vectors).row(id, this.dim));
+    const word = this.sized(vectors, id, before);
     if (positions) {
       const added = this.tables.get(positions).row(place);
       for (let d = 0; d < this.dim; d++) word[d] += added[d];
@@ -160,10 +176,11 @@ export class Bag {
     }
     let x = null;
     ids.forEach((id, i) => {
-      const key = id * 4096 + i;
+      const before = this.embedding.bigrams && i ? ids[i - 1] : 0;
+      const key = before ? `${before} ${id} ${i}` : id * 4096 + i;
       let vector = this.vectors.get(key);
       if (!vector) {
-        vector = this.vector(id, i + 1, length, edits.get(id) ?? null);
+        vector = this.vector(id, before, i + 1, length, edits.get(id) ?? null);
         this.vectors.set(key, vector);
       }
       if (x === null) x = Float64Array.from(vector);
@@ -171,7 +188,8 @@ export class Bag {
         for (let d = 0; d < x.length; d++) x[d] = Math.max(x[d], vector[d]);
       } else for (let d = 0; d < x.length; d++) x[d] += vector[d];
     });
-    if (this.pool.kind === "mean") x = x.map((value) => value / length);
+    const share = { mean: length, sqrt: Math.sqrt(length) }[this.pool.kind];
+    if (share) x = x.map((value) => value / share);
     for (const layer of this.head) x = this.apply(layer, x);
     return Array.from(x);
   }
@@ -227,10 +245,11 @@ export function movesToTry(n, most) {
   return [...moves].sort((a, b) => a - b).map((code) => [Math.floor(code / n), code % n]);
 }
 
-/** The bytes of a text in base 64. */
+/** The compressed bytes of a text in base 64. */
 export function decoded(text) {
   const signs = atob(text.trim());
   const bytes = new Uint8Array(signs.length);
   for (let i = 0; i < signs.length; i++) bytes[i] = signs.charCodeAt(i);
-  return bytes.buffer;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).arrayBuffer();
 }

@@ -20,15 +20,18 @@ const idsOf = (sentence, order = sentence.order) => order.map((i) => sentence.wo
 
 /** Computes in the page, with the model that travels inside it. */
 export class LocalBackend {
-  constructor(about, content) {
-    this.about = about;
-    this.encoder = new Encoder(about.model);
-    this.bag = new Bag(about.model, decoded(content("model")));
+  /** content(name) returns the tables of a model as text. */
+  static async open(about, content) {
+    const backend = new LocalBackend();
+    backend.about = about;
+    backend.latest = 0;
+    backend.encoder = new Encoder(about.model);
+    backend.bag = new Bag(about.model, await decoded(content("model")));
     if (about.twin_model) {
-      this.twinEncoder = new Encoder(about.twin_model);
-      this.twin = new Bag(about.twin_model, decoded(content("twin_model")));
+      backend.twinEncoder = new Encoder(about.twin_model);
+      backend.twin = new Bag(about.twin_model, await decoded(content("twin_model")));
     }
-    this.latest = 0;
+    return backend;
   }
 
   async tokens(text) {
@@ -91,8 +94,9 @@ export class LocalBackend {
     return { predicted, word, place: Array.from(sums, (sum, i) => (counts[i] ? sum / counts[i] : 0)) };
   }
 
+  /** The waves of the words of a sentence, in its order. */
   async waves(ids) {
-    return ids.map((id) => ({ id, ...this.bag.wave(id) }));
+    return ids.map((id, i) => ({ id, ...this.bag.wave(id, ids[i - 1] ?? 0) }));
   }
 
   async vocabulary() {
@@ -166,12 +170,14 @@ export class RemoteBackend {
   }
 
   async waves(ids) {
-    const missing = [...new Set(ids)].filter((id) => !this.cached.has(id));
-    if (missing.length) {
-      const { waves } = await this.ask("waves", { ids: missing });
-      for (const wave of waves) this.cached.set(wave.id, wave);
+    const pairs = ids.map((id, i) => [id, ids[i - 1] ?? 0]);
+    const missing = new Map(pairs.filter((pair) => !this.cached.has(pair.join())).map((pair) => [pair.join(), pair]));
+    if (missing.size) {
+      const asked = [...missing.values()];
+      const { waves } = await this.ask("waves", { ids: asked.map(([id]) => id), before: asked.map(([, before]) => before) });
+      [...missing.keys()].forEach((key, i) => this.cached.set(key, waves[i]));
     }
-    return ids.map((id) => this.cached.get(id));
+    return pairs.map((pair) => this.cached.get(pair.join()));
   }
 
   vocabulary() {

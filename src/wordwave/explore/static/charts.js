@@ -61,7 +61,7 @@ const drawnWaves = new WeakMap();
 /** The dimensions of a word as curves over places, the present place marked. Only the marks move
  *  with the place: curves are drawn again when something else has changed. */
 export function drawWaves(node, { wave, view, viewName, dimensions, chosen, place, length, edit, word }) {
-  const key = JSON.stringify([wave.id, view, dimensions, chosen, length, edit, node.clientWidth]);
+  const key = JSON.stringify([wave.id, wave.amplitude[chosen], view, dimensions, chosen, length, edit, node.clientWidth]);
   const drawn = drawnWaves.get(node);
   if (drawn?.key === key) return drawn.mark(place);
   const { svg, width, height } = area(node, 250, `Waves of ${shown(word)} over ${length} places`);
@@ -142,12 +142,12 @@ export function drawPhasors(node, { wave, view, viewName, dimensions, chosen, pl
 }
 
 /** The phasors of all words, one after the other: a chain that ends in the sentence's value. */
-export function drawChain(node, { waves, words, view, viewName, chosen, selected, edits, isMean }) {
+export function drawChain(node, { waves, words, view, viewName, chosen, selected, edits, pooling }) {
   const length = waves.length;
   const points = [[0, 0]];
   waves.forEach((wave, i) => {
     const [re, im] = phasor(wave, view, chosen, counted(viewName, i + 1, length), edits.get(wave.id) ?? null);
-    const share = isMean ? length : 1;
+    const share = { mean: length, sqrt: Math.sqrt(length) }[pooling] ?? 1;
     points.push([points[i][0] + re / share, points[i][1] + im / share]);
   });
   const [endRe, endIm] = points[length];

@@ -10,10 +10,10 @@ import { VocabularyView } from "./vocabulary.js";
 
 const $ = (id) => document.getElementById(id);
 const about = JSON.parse($("about").textContent);
-const backend = about.model ? new LocalBackend(about, (name) => $(`data-${name}`).textContent) : new RemoteBackend(about);
+const backend = about.model ? await LocalBackend.open(about, (name) => $(`data-${name}`).textContent) : new RemoteBackend(about);
 const MOST_LINK = 8000; // characters; a longer address is left as it is
 const hasWaves = about.views.length > 0;
-const isBag = about.encoder === "fasttext" && about.pooling !== "max";
+const isSum = ["sum", "mean", "sqrt"].includes(about.pooling); // null for other encoders
 
 const state = { text: "", words: [], order: [], selected: 0, dimension: null, view: 0, edits: new Map() };
 let first = null; // the probabilities of the words as they were typed
@@ -184,9 +184,9 @@ const drawWord = guarded(async ({ resting = true } = {}) => {
   its = { ...common, wave, edit, word: chosenWord.text, dimensions: largest(wave, dimension), length: ids.length };
   if (resting) drawPlace({ all: true });
   fillDimensions(wave, dimension);
-  if (isBag && (resting || onScreen.has($("chain")))) {
+  if (isSum && (resting || onScreen.has($("chain")))) {
     const words = state.order.map((i) => state.words[i].text);
-    drawChain($("chain"), { ...common, waves, words, selected: at - 1, edits: state.edits, isMean: about.pooling === "mean" });
+    drawChain($("chain"), { ...common, waves, words, selected: at - 1, edits: state.edits, pooling: about.pooling });
   }
   showSliders();
 });
@@ -385,8 +385,9 @@ function describe() {
   }
   $("verdicts").classList.toggle("alone", !about.twin);
   for (const id of ["wave-grid", "controls"]) $(id).hidden = !hasWaves;
-  $("chain-figure").hidden = !hasWaves || !isBag;
-  if (about.pooling === "mean") $("chain-about").textContent = "Each word adds its arrow, divided by their number; the chain ends in the value of the sentence.";
+  $("chain-figure").hidden = !hasWaves || !isSum;
+  const share = { mean: ", divided by their number", sqrt: ", divided by the square root of their number" }[about.pooling] ?? "";
+  $("chain-about").textContent = `Each word adds its arrow${share}; the chain ends in the value of the sentence.`;
   if (!hasWaves) $("word-about").textContent = `The embedding ${about.embedding} has no waves to draw.`;
   $("view-picker").hidden = about.views.length < 2;
   $("view").replaceChildren(...about.views.map((name, i) => element("option", { value: i }, { start: "the start", end: "the end", relative: `the start, relative to the length${i ? ` (${i})` : ""}` }[name])));
