@@ -15,10 +15,11 @@ import pytest
 import torch
 
 from wordwave.config_io import with_settings
+from wordwave.embedding.wave import Table
 from wordwave.explore import export_page
 from wordwave.explore.page import FOLDER
 from wordwave.explore.server import bound_socket, build_app
-from wordwave.models.classifier import Classifier
+from wordwave.models.classifier import Bag, Classifier, pool_sum
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.text.encoder import TextEncoder
@@ -98,6 +99,48 @@ class Site:
         content = answer.read().decode()
         connection.close()
         return answer, content
+
+
+class Bigrams(torch.nn.Module):
+    """Vectors of pairs of neighbours, which are added to that of the second word."""
+
+    def __init__(self, keys, dim, n_words):
+        super().__init__()
+        self.n_words = n_words
+        self.weight = torch.nn.Parameter(torch.randn(len(keys), dim))
+        self.register_buffer("keys", torch.tensor(keys))
+
+    def forward(self, ids):
+        key = torch.nn.functional.pad(ids, (1, 0))[..., :-1] * self.n_words + ids
+        hit = (key.unsqueeze(-1) == self.keys) & (self.keys > 0)
+        return 0.5 * hit.float() @ self.weight
+
+
+class TableWithBigrams(Table):
+    def forward(self, ids):
+        return super().forward(ids) + self.bigrams(ids)
+
+
+class ScaledBag(Bag):
+    def forward(self, x, mask, positions=None):
+        return pool_sum(x, mask) / mask.sum(1, keepdim=True).sqrt()
+
+
+@pytest.fixture(scope="session")
+def with_bigrams():
+    """A classifier with a scaled sum of words and of some of their pairs."""
+
+    def build(**settings):
+        found = classifier(share_frequency="word", **settings)
+        embedding = found.model.embedding
+        words = embedding.amplitude if hasattr(embedding, "amplitude") else embedding.words
+        n = embedding.vocab_size
+        pairs = [(3, 4), (4, 5), (5, 3), (2, 2), (7, 3)]
+        words.bigrams = Bigrams([0, *(a * n + b for a, b in pairs), 0], embedding.dim, n)
+        words.__class__, found.model.encoder.__class__ = TableWithBigrams, ScaledBag
+        return found
+
+    return build
 
 
 @pytest.fixture(scope="session")

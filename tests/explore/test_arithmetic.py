@@ -73,6 +73,25 @@ def test_probabilities_sweeps_and_sensitivities(make, node, tmp_path, settings, 
     assert (vocabulary["delta"] or []) == pytest.approx(expected["delta"] or [], rel=1e-3)
 
 
+def test_bigrams_and_scaled_sums(with_bigrams, node, tmp_path):
+    classifier = with_bigrams()
+    done = export_page(classifier, tmp_path / "page.html", twin=with_bigrams(embedding="tpe"))
+    session = Session(Bag.describe(classifier, done.precision).rounded(classifier), name="x")
+    order, edits = [1, 2, 3, 0, 7, 6, 5, 4], [{"id": 3, **EDIT}]
+    given = {"text": TEXT, "order": order, "edits": edits}
+    ids = [3, 4, 5, 5, 3]
+    predicted, sensitivity, waves = node(
+        tmp_path / "page.html", [("predict", given), ("sensitivity", given), ("waves", ids)]
+    )
+    expected = session.predict(TEXT, order, edits)
+    assert close(predicted["probabilities"], expected["probabilities"])
+    assert close(sensitivity["place"], session.sensitivity(TEXT, order, edits)["place"])
+    expected = session.waves(ids, [0, *ids[:-1]])["waves"]
+    for one, other in zip(waves, expected, strict=True):
+        assert list(one["amplitude"].values()) == pytest.approx(other["amplitude"], abs=1e-5)
+    assert session.about()["pooling"] == "sqrt"
+
+
 def test_the_figures_are_those_of_explain(page, node):
     (found,) = node(page.path, [("sensitivity", {"text": TEXT})])
     expected = explain(page.ours, TEXT).words

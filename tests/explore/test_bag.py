@@ -53,6 +53,20 @@ def test_it_computes_what_pytorch_computes_with_the_same_weights(make, settings,
     assert loss < {"int8": 0.1, "float16": 0.01, "float32": 1e-4}[precision]
 
 
+@pytest.mark.parametrize("embedding", ["complex-order", "tpe"])
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_bigrams_and_scaled_sums(with_bigrams, embedding, precision):
+    classifier = with_bigrams(embedding=embedding)
+    bag = Bag.describe(classifier, precision)
+    rows = [[3, 4, 5, 3], [4, 3, 2, 2, 2], [7], [1, 9, 7, 3, 4]]
+    found = np.stack([bag.probabilities(row) for row in rows])
+    np.testing.assert_allclose(
+        found, in_torch(bag.rounded(classifier), rows), **rounding(terms=500)
+    )
+    assert bag.check(classifier)[0] < 1e-4
+    assert bag.tables["pairs"].values.tolist() == [[2, 2], [3, 4], [4, 5], [5, 3], [7, 3]]
+
+
 @given(st.integers(0, 10_000), st.floats(1e-6, 1e3), st.integers(1, 6))
 def test_rounded_rows_are_within_half_a_step(seed, size, width):
     table = np.random.default_rng(seed).normal(0, size, (5, width)).astype(np.float32)

@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -46,10 +47,6 @@ N_CHECKED = 200
 MOST_DIFFERENCE = 1e-4
 """Of a probability that numpy and PyTorch compute from the same weights."""
 VIEWS = ("start", "end", "relative")
-BIGRAM_HASH, BIGRAM_SCALE = (40_503, 2_654_435_761), 0.5
-"""How a model with bigrams finds and adds their vectors; the comparison with it would tell."""
-MOST_WORDS = 3_000_000
-"""Of which JavaScript computes the hash exactly."""
 ELSEWHERE = "; without --html the explorer computes it in PyTorch"
 
 
@@ -66,9 +63,10 @@ class Stored:
     base: Array | None = None
 
     def restored(self) -> Array:
-        """The rounded values, float32, exactly as the page has them."""
+        """The rounded values, float32, exactly as the page has them; ids as they are."""
         if self.scale is None:
-            return self.values.astype(np.float32)
+            is_float = self.values.dtype.kind == "f"
+            return self.values.astype(np.float32) if is_float else self.values
         assert self.step is not None
         wide = self.values.astype(np.float64)
         if self.scale == "rows":
@@ -88,7 +86,7 @@ def by_rows(table: Array) -> Stored:
 
 def by_table(table: Array) -> Stored:
     """All rows as int8 of one step: of small rows little is left. Shape: (V, D)"""
-    step = np.full(table.shape[1], np.abs(table).max() / 127, np.float32)
+    step = np.full(table.shape[1], np.abs(table).max(initial=0) / 127, np.float32)
     safe = np.where(step > 0, step, 1).astype(np.float64)
     return Stored(np.rint(table / safe).astype(np.int8), "columns", step, np.zeros_like(step))
 
@@ -126,6 +124,8 @@ class Bag:
         self, tables: dict[str, Stored], layers: list[dict[str, Any]], n_rows: int
     ) -> None:
         self.tables, self.layers, self.n_rows = tables, layers, n_rows
+        self.rows_of: dict[str, Array] = {}
+        """Of tables that do not have all rows of the model's, those that they have."""
         self.values = {name: table.restored() for name, table in tables.items()}
 
     @classmethod
@@ -190,12 +190,16 @@ class Bag:
 
     def _bigrams(self, layer: dict[str, Any], ids: Array) -> Array | float:
         """Vectors of pairs of neighbours, added to the second. Shape: L ids -> (L, D)"""
-        if not layer["bigrams"]:
+        pairs = layer["bigrams"]
+        if not pairs:
             return 0.0
-        table, found = self.values[layer["bigrams"]].astype(np.float64), ids.astype(np.int64)
-        first, second = BIGRAM_HASH
-        rows = (found[:-1] * first + found[1:] * second) % (len(table) - 1) + 1
-        return BIGRAM_SCALE * table[np.concatenate([[0], rows])]
+        row_of = {pair: i for i, pair in enumerate(map(tuple, self.values[pairs["pairs"]]))}
+        vectors = self.values[pairs["vectors"]].astype(np.float64)
+        found = np.zeros((len(ids), vectors.shape[1]))
+        for i, pair in enumerate(pairwise(ids.tolist()), start=1):
+            if pair in row_of:
+                found[i] = pairs["scale"] * vectors[row_of[pair]]
+        return found
 
     def _words(self, layer: dict[str, Any], ids: Array) -> Array:
         """Word vectors, with position vectors added. Shape: L ids -> (L, D), complex (L, 2·D)"""
@@ -230,7 +234,9 @@ class Bag:
         model = copy.deepcopy(classifier.model)
         state = model.state_dict()
         for name, values in self.values.items():
-            if name in state:
+            if name in self.rows_of:
+                state[name][self.rows_of[name]] = torch.from_numpy(values)
+            elif name in state:
                 state[name] = torch.from_numpy(values).view_as(state[name])
         model.load_state_dict(state)
         return TextClassifier(
@@ -245,6 +251,9 @@ class Bag:
         longest = min(classifier.encoder.max_length, 40)
         lengths = rng.integers(1, longest + 1, N_CHECKED)
         rows = [rng.integers(1, self.n_rows, n).tolist() for n in lengths]
+        if len(pairs := self.values.get("pairs", np.zeros((0, 2)))):  # which are rare otherwise
+            for row in rows[1::2]:
+                row[:2] = pairs[rng.integers(len(pairs))].tolist()
         ours = np.stack([self.probabilities(row) for row in rows])
         sentences = Sentences.from_lists(rows)
 
@@ -291,6 +300,7 @@ class _Builder:
         self.model, self.precision = model, precision
         self.longest = min(model.config.max_length, LONGEST)
         self.tables: dict[str, Stored] = {}
+        self.rows_of: dict[str, Array] = {}
         self.names = {id(p): name for name, p in model.named_parameters()}
 
     def bag(self) -> Bag:
@@ -303,7 +313,9 @@ class _Builder:
         if model.by_magnitude:
             layers.append({"op": "magnitude"})
         layers += [entry for layer in model.head for entry in self._layer(layer)]
-        return Bag(self.tables, [*layers, {"op": "softmax"}], model.embedding.vocab_size)
+        bag = Bag(self.tables, [*layers, {"op": "softmax"}], model.embedding.vocab_size)
+        bag.rows_of = self.rows_of
+        return bag
 
     def _embedding(self) -> dict[str, Any]:
         embedding = self.model.embedding
@@ -370,18 +382,28 @@ class _Builder:
         self.tables[name] = Stored(values.astype(np.float16)) if half else by_rows(values)
         return name
 
-    def _pairs(self, words: Table) -> str | None:
-        """The vectors of bigrams, if the model has any."""
-        bigrams: Table | None = getattr(words, "bigrams", None)
+    @torch.no_grad()
+    def _pairs(self, words: Table) -> dict[str, Any] | None:
+        """Of a model with bigrams, the pairs of ids that it knows, their vectors, and how much of a
+        vector is added to that of the second word."""
+        bigrams: Any = getattr(words, "bigrams", None)
         if bigrams is None:
             return None
-        if self.model.embedding.vocab_size > MOST_WORDS:
-            raise WordwaveError(f"a page has bigrams of at most {MOST_WORDS:,} words{ELSEWHERE}")
         name, values = self._named(bigrams)
-        if self.precision == "float32":
-            return self._plain(name, values)
-        self.tables[name] = by_table(values)
-        return name
+        rows = bigrams.keys.nonzero().squeeze(1).cpu()
+        keys, order = bigrams.keys[rows].cpu().sort()
+        rows, values = rows[order].numpy(), values[rows[order].numpy()]
+        pairs = torch.stack([keys // bigrams.n_words, keys % bigrams.n_words], dim=1)
+        scale = 0.0
+        if len(pairs) and values.any():
+            i = int(np.abs(values).max(axis=1).argmax())
+            added = bigrams(pairs[i : i + 1].to(bigrams.keys.device))[0, 1].float().cpu().numpy()
+            scale = float(added @ values[i] / (values[i] @ values[i]))
+        is_exact = self.precision == "float32"
+        self.tables[name] = Stored(values) if is_exact else by_table(values)
+        self.tables["pairs"] = Stored(pairs.numpy().astype(np.int32))
+        self.rows_of[name] = rows
+        return {"vectors": name, "pairs": "pairs", "scale": scale}
 
     def _turning(self, table: Table, view: str) -> str:
         """Frequencies or phases: rounding must not turn a wave by much."""

@@ -1,6 +1,6 @@
 // The arithmetic of a bag-of-waves classifier: the mirror of explore/bag.py, in double precision.
 
-const ARRAYS = { int8: Int8Array, int16: Int16Array, float16: Uint16Array, float32: Float32Array };
+const ARRAYS = { int8: Int8Array, int16: Int16Array, int32: Int32Array, float16: Uint16Array, float32: Float32Array };
 
 function half(bits) {
   const sign = bits & 0x8000 ? -1 : 1;
@@ -72,8 +72,7 @@ export function phasor(wave, view, d, p, edit = null) {
 
 const softplus = (x) => (x > 30 ? x : Math.log1p(Math.exp(x)));
 const MOST_CACHED = 1 << 13;
-const BIGRAM_HASH = [40503, 2654435761];
-const BIGRAM_SCALE = 0.5;
+const MOST_WORDS = 2 ** 26; // so that a pair of ids is one exact number
 
 /** A classifier: tables, and layers from ids to probabilities. */
 export class Bag {
@@ -85,6 +84,11 @@ export class Bag {
     this.words = words;
     const turning = this.isWave ? this.tables.get(this.embedding.views[0].frequency) : words;
     this.dim = Math.max(words.width, turning.width);
+    this.bigrams = null; // pairs of ids that have a row, as one number
+    if (this.embedding.bigrams) {
+      const { values, height } = this.tables.get(this.embedding.bigrams.pairs);
+      this.bigrams = new Map(Array.from({ length: height }, (_, i) => [values[2 * i] * MOST_WORDS + values[2 * i + 1], i]));
+    }
     this.rows = new Map();
     this.vectors = new Map();
     this.cachedFor = "";
@@ -101,11 +105,11 @@ export class Bag {
   /** A row of a word, with that of the pair of it and the word before, if there are bigrams. */
   sized(name, id, before) {
     const row = Float64Array.from(this.tables.get(name).row(id, this.dim));
-    if (this.embedding.bigrams && before) {
-      const pairs = this.tables.get(this.embedding.bigrams);
-      const hash = before * BIGRAM_HASH[0] + id * BIGRAM_HASH[1]; // exact up to 3 million words
-      const added = pairs.row((hash % (pairs.height - 1)) + 1, this.dim);
-      for (let d = 0; d < row.length; d++) row[d] += BIGRAM_SCALE * added[d];
+    const pair = this.bigrams?.get(before * MOST_WORDS + id);
+    if (pair !== undefined) {
+      const { vectors, scale } = this.embedding.bigrams;
+      const added = this.tables.get(vectors).row(pair, this.dim);
+      for (let d = 0; d < row.length; d++) row[d] += scale * added[d];
     }
     return row;
   }
@@ -113,7 +117,7 @@ export class Bag {
   /** The tables of a word's wave, after another word, or 0. */
   wave(id, before = 0) {
     if (this.rows.size > 1024) this.rows.clear();
-    const key = `${this.embedding.bigrams ? before : 0} ${id}`;
+    const key = `${this.bigrams ? before : 0} ${id}`;
     if (!this.rows.has(key)) {
       const { amplitude, phase, damping, views } = this.embedding;
       const row = (name) => this.tables.get(name).row(id, this.dim);
@@ -176,7 +180,7 @@ export class Bag {
     }
     let x = null;
     ids.forEach((id, i) => {
-      const before = this.embedding.bigrams && i ? ids[i - 1] : 0;
+      const before = this.bigrams && i ? ids[i - 1] : 0;
       const key = before ? `${before} ${id} ${i}` : id * 4096 + i;
       let vector = this.vectors.get(key);
       if (!vector) {
