@@ -118,7 +118,7 @@ class Bigrams(torch.nn.Module):
 
 class TableWithBigrams(Table):
     def forward(self, ids):
-        return super().forward(ids) + self.bigrams(ids)
+        return torch.nn.functional.embedding(ids, self.weight) + self.bigrams(ids)
 
 
 class ScaledBag(Bag):

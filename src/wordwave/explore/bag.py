@@ -38,7 +38,7 @@ from wordwave.text.tokenizers import KimTokenizer, PlainTokenizer
 
 Array = np.ndarray[Any, Any]
 Precision = Literal["int8", "float16", "float32"]
-MOST_ANGLE = 0.02
+MOST_ANGLE = 0.01
 """Rounding of frequencies may turn a wave by so much, in radians, at the longest length."""
 LONGEST = 256
 """Words of a sentence that an explorer shows: longer texts are cut."""
@@ -92,22 +92,19 @@ def by_table(table: Array) -> Stored:
 
 
 def by_columns(table: Array, longest: int) -> Stored:
-    """Each column as small integers around its middle, if that turns no wave by much at a position
-    as high as the longest length; else float32. The first row, padding, is not used.
+    """The differences of each column from its median in steps so small that no wave turns by much
+    at a position as high as the longest length; float32 if there are too many of them.
 
     Shape: (V, D)
     """
-    table = np.concatenate([table[1:2], table[1:]])
-    low, high = table.min(axis=0).astype(np.float64), table.max(axis=0).astype(np.float64)
-    base = ((low + high) / 2).astype(np.float32)
+    base = np.median(table, axis=0).astype(np.float32)
+    step = np.full_like(base, 2 * MOST_ANGLE / longest)
+    steps = np.rint((table - base.astype(np.float64)) / step.astype(np.float64))
+    steps[0] = 0  # padding, which is not used
+    most = np.abs(steps).max()
     for dtype in (np.int8, np.int16):
-        most = np.iinfo(dtype).max
-        step = (np.maximum(high - base, base - low) / most).astype(np.float32)
-        safe = np.where(step > 0, step, 1).astype(np.float64)
-        rounded = np.rint((table - base.astype(np.float64)) / safe)
-        stored = Stored(np.clip(rounded, -most, most).astype(dtype), "columns", step, base)
-        if float(np.abs(stored.restored() - table).max()) * longest <= MOST_ANGLE:
-            return stored
+        if most <= np.iinfo(dtype).max:
+            return Stored(steps.astype(dtype), "columns", step, base)
     return Stored(table.astype(np.float32))
 
 
@@ -220,7 +217,10 @@ class Bag:
                 array = getattr(table, part)
                 if array is None:
                     continue
-                chunk = array.astype(array.dtype.newbyteorder("<")).tobytes()
+                little = array.astype(array.dtype.newbyteorder("<"))
+                chunk = little.tobytes()
+                if array.dtype == np.int16:  # low bytes, then high ones, which compress well
+                    chunk = little.view(np.uint8).reshape(-1, 2).T.tobytes()
                 chunk += bytes(-len(chunk) % 4)
                 kind, shape = array.dtype.name, list(array.shape)
                 entry[part] = {"dtype": kind, "shape": shape, "at": at}
@@ -410,7 +410,8 @@ class _Builder:
         name, values = self._named(table)
         if self.precision == "float32" or len(values) == 1 or values.shape[1] == 1:
             return self._plain(name, values)
-        longest = 1 if view in ("phase", "relative") else self.longest
+        # Errors of phases and of frequencies of relative positions are the same at all positions.
+        longest = 10 if view in ("phase", "relative") else self.longest
         self.tables[name] = by_columns(values, longest)
         return name
 

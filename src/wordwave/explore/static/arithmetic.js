@@ -1,6 +1,6 @@
 // The arithmetic of a bag-of-waves classifier: the mirror of explore/bag.py, in double precision.
 
-const ARRAYS = { int8: Int8Array, int16: Int16Array, int32: Int32Array, float16: Uint16Array, float32: Float32Array };
+const ARRAYS = { int8: Int8Array, int32: Int32Array, float16: Uint16Array, float32: Float32Array };
 
 function half(bits) {
   const sign = bits & 0x8000 ? -1 : 1;
@@ -16,7 +16,10 @@ export class Table {
     const view = (part) => {
       if (!entry[part]) return null;
       const { dtype, shape, at } = entry[part];
-      return new ARRAYS[dtype](buffer, at, shape.reduce((a, b) => a * b, 1));
+      const size = shape.reduce((a, b) => a * b, 1);
+      if (dtype !== "int16") return new ARRAYS[dtype](buffer, at, size);
+      const bytes = new Uint8Array(buffer, at, 2 * size); // all low bytes, then all high ones
+      return Int16Array.from({ length: size }, (_, i) => bytes[i] | (bytes[size + i] << 8));
     };
     this.values = view("values");
     this.step = view("step");
