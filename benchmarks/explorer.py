@@ -22,9 +22,9 @@ from typing import Any
 import torch
 
 from benchmarks.record import cpu_name, write
+from wordwave.config_io import with_settings
 from wordwave.explore import Exported, export_page
 from wordwave.models.classifier import Classifier
-from wordwave.models.config import ModelConfig
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.text.encoder import TextEncoder
@@ -64,7 +64,7 @@ def classifier(n_words: int, dim: int) -> TextClassifier:
     while len(words) < n_words:
         words.add("".join(rng.choices(letters, k=rng.randint(3, 11))))
     torch.manual_seed(0)
-    config = ModelConfig(dim=dim)
+    config = with_settings(ClassificationConfig().model, dim=dim)
     vocabulary = Vocabulary([*SPECIALS, *sorted(words)])
     model = Classifier(config, len(vocabulary), 2).eval()
     with torch.no_grad():
