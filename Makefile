@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= --constraint constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 
-.PHONY: demo test check test-modes lint docs bench fuzz torture clean
+.PHONY: demo test check test-modes lint docs bench fuzz torture clean browser
 
 demo: $(VENV)/.installed-cli
 	$(BIN)/wordwave demo
@@ -43,6 +43,14 @@ docs: $(VENV)/.installed-docs
 	then $(BIN)/wordwave explore --html out/docs/explorer.html; fi
 	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet -c docs -d out/docs/doctrees . site
 	@echo "Open site/index.html"
+
+# For tests/explore/test_browser.py, which is skipped without: Chromium, as root on Debian or Ubuntu,
+# and axe-core, which checks accessibility.
+browser: $(VENV)/.installed-dev
+	command -v chromium || { apt-get update -qq && apt-get install -y -qq chromium; } || \
+		echo "Chromium is not installed: name a browser in WORDWAVE_BROWSER"
+	npm install --no-save --no-package-lock --silent axe-core@4 || \
+		echo "axe-core is not installed: accessibility is not tested"
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks

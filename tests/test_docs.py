@@ -106,6 +106,9 @@ OTHERS = ("make", "pip", "python", ".venv/bin/pre-commit", "source")
 """make: the target exists; pip: the extras exist; python: the module or the file exists."""
 NEED_DATA = (("data", "prepare"), ("data", "verify"))
 """Parsed only: they need the real data sets. tests/data runs them with stand-ins of their own."""
+SERVES = "explore"
+"""Run up to the moment when it would serve its page, unless it writes one to a file. tests/cli
+starts it as a process."""
 TRAINS_NOTHING = "report"
 """Run as it stands, on a copy of the records in results/."""
 LONG = ("table5", "table6")
@@ -289,6 +292,7 @@ def folder(tmp_path, home, encoder_folder, monkeypatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home / "stand-ins"), *sys.path]))
     monkeypatch.syspath_prepend(home / "stand-ins")
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.chdir(tmp_path)
     for name in ("reviews.csv", "more.csv", "new.csv"):
         write_table(tmp_path / name, 80)
@@ -381,6 +385,8 @@ def run(one: Command, home: Path, monkeypatch) -> None:
     """Run a command with small sizes; it must succeed."""
     if one.words[:2] in NEED_DATA:
         return
+    if one.words[0] == SERVES and "--html" not in one.words:
+        monkeypatch.setattr("wordwave.explore.server.serve", lambda session, **options: None)
     names = set(names_of(options(one, monkeypatch)))
     words = one.words if one.words[0] == TRAINS_NOTHING else reduced(one, names, home / "recipes")
     if one.words[0] in LONG and "--estimate-only" not in words:

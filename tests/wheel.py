@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BUILT_IN = {
     str(path.relative_to(ROOT / "src"))
-    for folder in ("data/builtin", "pretrained/english")
+    for folder in ("data/builtin", "pretrained/english", "explore/static")
     for path in ROOT.glob(f"src/wordwave/{folder}/*")
 }
 ROWS = "".join(f"{'good fine' if i % 2 else 'bad poor'} word{i % 7},{i % 2}\n" for i in range(40))
@@ -77,6 +77,11 @@ USES = {  # extra: Python code, or commands
     "train,tensorboard": [TRAIN, "import tensorboard"],
     "search": [f"wordwave search --data t.csv --space narrow --trials 2 --jobs 1 --out s {TINY}"],
     "onnx": [TRAIN, "wordwave export run model.onnx"],
+    "explore": [
+        TRAIN,
+        "wordwave explore run --html page.html",
+        "from wordwave.explore import server\nserver.import_extra('uvicorn')",
+    ],
     "cluster": [
         "from wordwave.workers import start_workers\n"
         'for backend in ("ray", "dask"):\n    with start_workers(len, 1, backend) as workers:\n'

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from wordwave.cli.explain import explain
+from wordwave.cli.explain import BLUES, ORANGES, explain, words_line
 from wordwave.config_io import with_settings
 from wordwave.models.classifier import Classifier, PairNetwork
 from wordwave.models.config import ModelConfig, PairModelConfig
@@ -177,3 +177,18 @@ def test_long_pairs_say_what_was_left_out(runs, capsys):
 def test_mistakes_with_pairs_are_told_in_one_line(runs, arguments, said):
     with pytest.raises(ValueError, match=said):
         run(runs["pairs"], *arguments)
+
+
+def test_a_line_shows_what_each_word_and_its_place_bring():
+    line = words_line([("good", 0.4, 0.0), ("not", -0.2, 0.1), ("[b]", 0.0, 0.05)])
+    assert line.plain.split() == ["good", "not", "█", "[b]", "▄"]
+    styles = [str(span.style) for span in line.spans if "white on" in str(span.style)]
+    assert styles == [f"white on {BLUES[-1]}", f"white on {ORANGES[2]}"]
+
+
+def test_the_line_stands_above_the_table(runs, capsys):
+    run(runs["complex-order"], TEXT)
+    shown = capsys.readouterr().out
+    assert shown.index("block: what its position changes") < shown.index("ampli-")
+    run(runs["pairs"], "not good", "good not")
+    assert "block: what its position changes" in capsys.readouterr().out

@@ -31,7 +31,7 @@ QUICK = {
     "--memory-length 16 --eval-memory-length 16 --batch-size 4 --max-steps 6 --eval-every 2",
 }
 VERBS = {
-    "classify": ("predict", "evaluate", "encode", "explain", "export"),
+    "classify": ("predict", "evaluate", "encode", "explain", "explore", "export"),
     "translate": ("translate", "evaluate"),
     "lm": ("generate", "evaluate"),
 }

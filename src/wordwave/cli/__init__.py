@@ -31,6 +31,7 @@ VERBS = {
     "translate": "translate sentences from a file or a pipe",
     "generate": "generate text from a prompt",
     "explain": "explain a prediction, and how it depends on word order",
+    "explore": "see the waves of a classifier in the browser, or as one HTML page",
     "export": "export a classifier or matcher to ONNX, checked with onnxruntime",
     "search": "search hyperparameters by validation accuracy",
     "compare": "compare encoders × embeddings on one data set",

@@ -32,6 +32,7 @@ REAL = """\
 NEXT = """\
 Next (after: source .venv/bin/activate):
   wordwave predict {waves} "flights from Berlin to Rome" "flights from Rome to Berlin"
+  wordwave explore                               drag words in the browser, and see their waves
   wordwave train match --data YOURS.tsv          match your own pairs (text_a, text_b, label)
   wordwave train classify --data YOURS.csv       classify your own texts (text, label)
   wordwave probe --all --seeds 3                 every task, embedding and encoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from wordwave.tasks.explain_pairs import PairExplanation, PairWord, Reordering
 
 BAR = 8
+BLOCKS = " ▁▂▃▄▅▆▇█"
+BLUES = ("", "#1b2a55", "#22408a", "#2a56bf", "#2f6bf0")
+ORANGES = ("", "#4a2a10", "#7a4314", "#a85c17", "#d1731a")
+"""Backgrounds for white letters."""
+LEGEND = "blue: the word raises p, orange: it lowers p; block: what its position changes"
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,8 @@ def _pairs(options: ExplainOptions, columns: tuple[str, str]) -> Iterator[tuple[
 def show(explanation: Explanation, console: Console) -> None:
     """Print an explanation."""
     console.print(f"“{explanation.text}”\n→ {_ranked(explanation.probabilities)}")
+    console.print(words_line([(w.word, w.importance, w.moved_mean) for w in explanation.words]))
+    console.print(Text(LEGEND, style="dim"))
     console.print(words_table(explanation))
     console.print("\n".join(summary(explanation)) + "\n")
 
@@ -184,6 +191,26 @@ def _ranked(probabilities: dict[str, float]) -> str:
     ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
     shown = "  ".join(f"{label} {p:.4f}" for label, p in ranked[:6])
     return shown + ("  …" if len(ranked) > 6 else "")
+
+
+def words_line(words: Sequence[tuple[str, float, float]]) -> Text:
+    """A sentence in one line: a word is blue if it raises p and orange if it lowers it, and the
+    block after it is as high as the change of p when it is moved.
+
+    Args:
+        words: each with its importance and its order sensitivity.
+    """
+    most_word = max(0.05, *(abs(importance) for _, importance, _ in words))
+    most_place = max(0.05, *(place for _, _, place in words))
+    line = Text()
+    for word, importance, place in words:
+        strength = round(abs(importance) / most_word * (len(BLUES) - 1))
+        shades = BLUES if importance > 0 else ORANGES
+        background = shades[strength]
+        line.append(f" {word} ", style=f"white on {background}" if background else "")
+        line.append(BLOCKS[round(place / most_place * (len(BLOCKS) - 1))], style="bold")
+        line.append(" ")
+    return line
 
 
 def words_table(explanation: Explanation) -> Table:
@@ -245,6 +272,9 @@ def show_pair(explanation: PairExplanation, console: Console) -> None:
     e = explanation
     shown = f"score {e.p:.4f}" if e.label is None else _ranked(e.probabilities)
     console.print(f"“{e.text_a}”\n“{e.text_b}”\n→ {shown}")
+    console.print(words_line([(w.word, w.importance, 0.0) for w in e.words_a]))
+    console.print(words_line([(w.word, w.importance, w.moved_mean) for w in e.words_b]))
+    console.print(Text(LEGEND, style="dim"))
     console.print(pair_table(e))
     console.print("\n".join(pair_summary(e)) + "\n")
 
