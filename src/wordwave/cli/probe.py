@@ -9,7 +9,7 @@ from typing import Literal
 
 from wordwave.cli.console import Console, parsed
 from wordwave.cli.progress import completed
-from wordwave.embedding.config import EMBEDDING_KINDS
+from wordwave.embedding.config import COMPARED, EMBEDDING_KINDS
 from wordwave.errors import WordwaveError
 from wordwave.grid import Grid, Record, Store, check_grid
 from wordwave.lab import report
@@ -27,7 +27,7 @@ class ProbeOptions:
 
     tasks: tuple[str, ...] = ("precedence", "adjacency", "who-did-what")
     """Tasks by name; an unknown one lists them all."""
-    embeddings: tuple[str, ...] = EMBEDDING_KINDS
+    embeddings: tuple[str, ...] = COMPARED
     """Embeddings to compare; rope and alibi are run with the transformer only."""
     encoders: tuple[str, ...] = ENCODERS
     """Encoders to combine them with."""
