@@ -315,8 +315,8 @@ RECORDS = [
 def test_tables_against_figures_computed_by_hand(tmp_path):
     markdown = accuracy_table(RECORDS, "8-40").to_markdown()
     assert "| encoding | copy | parity |" in markdown
-    assert "| nope | 0.500 ± 0.424 |  |" in markdown
-    assert "| mine:X | **1.000** |  |" in markdown and "| **0.900** |" in markdown
+    assert "| nope | 0.50 ± 0.42 |  |" in markdown
+    assert "| mine:X | **1.00** |  |" in markdown and "| **0.90** |" in markdown
     ranks = {row[0]: row[1].mean for row in rank_table(RECORDS).rows}
     # Seed 0: copy 2nd, parity 1st; seed 1: copy 2nd. Nope is 3rd, then 1st.
     assert ranks == pytest.approx({"rope": 0.625, "nope": 2 / 3, "mine:X": 1.0})

@@ -193,6 +193,20 @@ def test_a_cache_keeps_its_last_keys_and_selected_rows(oracle, position):
     assert_close(y, whole, rtol=1e-4, atol=1e-4)
 
 
+@for_each_kind
+@torch.no_grad()
+def test_encodings_keep_their_counts_and_angles_in_bfloat16(oracle, position):
+    """bfloat16 cannot represent 257: counts, distances and phases are computed in float32."""
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(32, 2, field="real", score="real", position=position)
+    oracle.randomise(layer.position, 0.1)
+    x = torch.randn(1, 400, 32)
+    exact = layer(x, causal=True)
+    cast = layer.bfloat16()(x.bfloat16(), causal=True)
+    # Values and scores of size 3 are rounded to 8 bits, in projections of 32 terms.
+    assert_close(cast.float(), exact, rtol=0, atol=0.06)
+
+
 def test_encodings_without_parameters_have_none():
     plain = MultiHeadAttention(D, H, field="real")
     for position in ("rope", "alibi", "nope", "p-rope", "xpos"):

@@ -85,7 +85,7 @@ def run_probe(options: ProbeOptions) -> list[Record]:
     from wordwave.lab.figures import draw_figures
     from wordwave.lab.tasks import PAIR_TASKS, SEQUENCE_TASKS, probe_task
 
-    for name in ("encodings", "quick", "steps"):
+    for name in ("encodings", "quick"):
         if getattr(options, name):
             raise WordwaveError(f"{name} goes with --suite encodings")
     tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks or TASKS)

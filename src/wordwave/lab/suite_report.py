@@ -62,6 +62,7 @@ def accuracy_table(records: Sequence[Record], lengths: str, note: str = "") -> R
         rows,
         notes=[note] if note else [],
         intro="Fraction of answers without any wrong token; mean ± standard deviation over seeds.",
+        digits=2,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from wordwave.embedding.config import IN_ATTENTION, AttentionKind, EmbeddingConfig
-from wordwave.errors import WordwaveError, unknown
+from wordwave.errors import WordwaveError
 from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, check_limits
 
 EncoderKind = Literal["fasttext", "cnn", "lstm", "transformer"]
@@ -173,8 +173,6 @@ class TransformerXLConfig:
                 "embedding must be one of none, tpe, complex-vanilla, complex-order for language "
                 f"models, got {kind!r}"
             )
-        if self.position not in ("relative", "none", *IN_ATTENTION):
-            raise unknown("position", self.position, ("relative", "none", *IN_ATTENTION))
         if self.position in IN_ATTENTION and kind != "none":
             raise WordwaveError(
                 f"position {self.position!r} goes with embedding 'none', got {kind!r}"

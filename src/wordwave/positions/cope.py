@@ -56,7 +56,8 @@ class CoPE(PositionEncoding):
         visible: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """p_mn, and whether n is after m. Shape: as `content_bias` -> (B, H, L, M), (…, L, M)"""
-        gates = torch.sigmoid(queries @ keys.mT / math.sqrt(self.head_dim))
+        wide = torch.promote_types(queries.dtype, torch.float32)  # bfloat16 counts to 256
+        gates = torch.sigmoid((queries @ keys.mT).to(wide) / math.sqrt(self.head_dim))
         if visible is not None:
             gates = gates * visible
         after = relative(query_positions, key_positions) < 0

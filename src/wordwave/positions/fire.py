@@ -58,7 +58,7 @@ class FIRE(PositionEncoding):
 
     def argument(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """What f is applied to. Shape: positions -> (…, 1, L, M)"""
-        dtype = self.log_threshold.dtype
+        dtype = torch.promote_types(self.log_threshold.dtype, torch.float32)
         difference = relative(query_positions, key_positions).to(dtype)
         m, n = (per_head(p).abs().to(dtype) for p in (query_positions, key_positions))
         last = torch.maximum(m.unsqueeze(-1), n.unsqueeze(-2))
@@ -68,6 +68,7 @@ class FIRE(PositionEncoding):
 
     def _bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         argument = self.argument(query_positions, key_positions).squeeze(-3).unsqueeze(-1)
+        argument = argument.to(self.inner.weight.dtype)
         return self.outer(F.relu(self.inner(argument))).movedim(-1, -3)
 
     def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:

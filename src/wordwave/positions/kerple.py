@@ -52,8 +52,9 @@ class KERPLE(PositionEncoding):
 
     def coefficients(self) -> tuple[Tensor, Tensor]:
         """r₁ and r₂ of keys up to the query, then of keys after it. Shape: two (2, H)"""
-        r2 = self.raw_r2.exp() if self.kernel == "log" else 2 * self.raw_r2.sigmoid()
-        return self.log_r1.exp(), r2
+        wide = torch.promote_types(self.log_r1.dtype, torch.float32)
+        r1, r2 = self.log_r1.to(wide).exp(), self.raw_r2.to(wide)
+        return r1, r2.exp() if self.kernel == "log" else 2 * r2.sigmoid()
 
     def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         r1, r2 = (r[..., None, None] for r in self.coefficients())
