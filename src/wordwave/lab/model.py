@@ -30,7 +30,7 @@ class CausalTransformer(nn.Module):
 
     Args:
         name: the position encoding, see `encoding_class`.
-        n_words, n_classes: sizes of the vocabulary and of the output.
+        n_words, n_classes: sizes of the vocabulary, without the start token, and of the output.
         feed_forward_dim: inner width of the feed-forward layers.
     """
 
@@ -43,7 +43,7 @@ class CausalTransformer(nn.Module):
         if field == "complex":  # a complex weight is two numbers
             dim = round(dim / 2**0.5 / budget.n_heads) * budget.n_heads
         self.clamps = name == "pe"
-        self.embedding = build(config, n_words, dim, max_length=LONGEST_TRAINING, padding_idx=None)
+        self.embedding = build(config, n_words + 1, dim, max_length=LONGEST_TRAINING, padding_idx=None)
         self.layers = nn.ModuleList(
             TransformerLayer(
                 MultiHeadAttention(
@@ -109,7 +109,7 @@ class Curriculum:
         shortest = self.budget.shortest
         grown = min(2 * step / self.budget.steps, 1.0) * (LONGEST_TRAINING - shortest)
         length = int(torch.randint(shortest, shortest + int(grown) + 1, (), generator=generator))
-        return self.task.draw(self.budget.batch_size, length, generator, False)
+        return self.task.sequences(self.budget.batch_size, length, generator)
 
     def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
         batch = self.draw(int(rows[0]) // self.budget.batch_size)
@@ -139,7 +139,7 @@ def evaluate(
     with eval_mode(model):
         while done < n:
             length = int(torch.randint(lengths[0], lengths[1] + 1, (), generator=generator))
-            ids, targets, scored = task.draw(min(size, n - done), length, generator, True)
+            ids, targets, scored = task.sequences(min(size, n - done), length, generator, True)
             positions = None
             if is_random:
                 positions = random_positions(ids >= 0, HIGHEST, generator)
@@ -161,7 +161,7 @@ def saved_megabytes(model: nn.Module, curriculum: Curriculum) -> float:
 
     generator = torch.Generator().manual_seed(0)
     size = curriculum.budget.batch_size
-    batch = curriculum.task.draw(size, LONGEST_TRAINING, generator, False)
+    batch = curriculum.task.sequences(size, LONGEST_TRAINING, generator)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         model(batch.ids)
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}

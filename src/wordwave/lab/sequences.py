@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from wordwave.tasks.classification import NO_TARGET
@@ -44,6 +45,18 @@ class SequenceTask:
     draw: Draw
     longest: int | None = None
     """Of sequences, if they come from a fixed set; longer tests are left out."""
+
+    def sequences(self, n: int, length: int, generator: Generator, test: bool = False) -> Batch:
+        """n examples after a start token, by which a causal model can tell the first position.
+
+        Its id is `n_words`. A length counts it.
+        """
+        ids, targets, scored = self.draw(n, length - 1, generator, test)
+        return Batch(
+            F.pad(ids, (1, 0), value=self.n_words),
+            F.pad(targets, (1, 0), value=NO_TARGET),
+            F.pad(scored, (1, 0), value=False),
+        )
 
 
 N_SYMBOLS = 26
