@@ -28,6 +28,16 @@ EMBEDDING_COLOURS = {
     "complex-order": "#2a6fdb",
     "rope": "#c0392b",
     "alibi": "#5d4037",
+    "nope": "#607d8b",
+    "p-rope": "#e57373",
+    "xpos": "#ad1457",
+    "t5": "#00897b",
+    "kerple": "#a1887f",
+    "fire": "#ff7043",
+    "cope": "#fbc02d",
+    "pope": "#7e57c2",
+    "wave-attention": "#1a237e",
+    "token-clock": "#4fc3f7",
 }
 
 
