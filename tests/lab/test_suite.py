@@ -50,7 +50,6 @@ ANSWERS = {
     "sort": lambda q: sorted(q[:-1]),
     "selective-copy": lambda q: [w for w in q[:-1] if w > 1],
     "index": lambda q: [q[q[-1] - 1 - N_SYMBOLS]],
-    "indirect-index": lambda q: [q[q[:-3].index(q[-2]) + q[-1] - 1 - N_LETTERS - MAX_SHIFT]],
     "needle": lambda q: [
         q[i + 2] for i in range(0, len(q) - 3, 3) if q[i : i + 2] == q[-2:]
     ],
@@ -95,15 +94,21 @@ def test_states_are_tracked_at_every_token(length):
         assert ids[-1] == 3
 
 
-def test_indirect_indexing_is_as_published():
+@pytest.mark.parametrize("length", [5, 9, 40, 70, 503])
+def test_indirect_indexing_asks_for_letters_at_a_distance(length):
     shifts = set()
-    for ids, _ in drawn("indirect-index", 43, 2000):
-        letters = ids[:40]
-        assert len(set(letters)) == 40 and ids[-2] in letters
-        shifts.add(ids[-1] - 1 - N_LETTERS - MAX_SHIFT)
-    assert shifts == set(range(-15, 16))
-    for ids, _ in drawn("indirect-index", 503):
-        assert ids[:500].count(ids[-2]) == 1  # the letter of longer strings that is asked for
+    for ids, targets in drawn("indirect-index", length, 400):
+        start = ids.index(0)
+        letters = ids[:start]
+        assert start > N_LETTERS or len(set(letters)) == start
+        for i in range(start + 2, len(ids), 3):
+            shift = ids[i] - 1 - N_LETTERS - MAX_SHIFT
+            assert letters.count(ids[i - 1]) == 1
+            assert targets[i] == letters[letters.index(ids[i - 1]) + shift]
+            assert i + 1 == len(ids) or ids[i + 1] == targets[i]
+            shifts.add(shift)
+        assert sum(t != NO_TARGET for t in targets) == len(range(start + 2, len(ids), 3))
+    assert shifts <= set(range(-15, 16)) and (length < 40 or len(shifts) == 31)
 
 
 def test_a_minimal_pair_holds_the_same_words():

@@ -63,6 +63,7 @@ N_SYMBOLS = 26
 N_LETTERS = 52
 MAX_SHIFT = 15
 N_INDEXED = 20
+N_ASKED = 6
 N_KEYS = 20
 N_QUERIES = 4
 N_SELECTED = 5
@@ -155,22 +156,29 @@ def indirect_index(n: int, length: int, generator: Generator, test: bool) -> Bat
     or after a given one, which occurs once.
 
     As published, a string of different letters of A-Z and a-z, a letter of it, and a shift within
-    ±15. The shift is one token here. Strings of more than 52 letters repeat the other letters.
+    ±15; the shift is one token here. Up to six questions follow each other, so that a string
+    teaches more; the last one is scored. Strings of more than 52 letters repeat those that are not
+    asked for.
     """
-    n_places = length - 3
+    k = max(min(length // 6, N_ASKED), 1)
+    n_places = length - 3 * k
     letters = _places(n, N_LETTERS, N_LETTERS, generator)
-    place = _integers(n_places, (n, 1), generator)
+    place = _places(n, n_places, k, generator)
     if n_places > N_LETTERS:
-        unique = letters[:, :1]
-        letters = letters.gather(1, 1 + _integers(N_LETTERS - 1, (n, n_places), generator))
+        unique = letters[:, :k]
+        letters = letters.gather(1, k + _integers(N_LETTERS - k, (n, n_places), generator))
         letters = letters.scatter(1, place, unique)
     letters = 1 + letters[:, :n_places]
     low, high = (place - MAX_SHIFT).clamp(min=0), (place + MAX_SHIFT).clamp(max=n_places - 1)
-    drawn = torch.rand(n, 1, generator=generator)
+    drawn = torch.rand(n, k, generator=generator)
     target = low + (drawn * (high - low + 1)).long()
     shift = 1 + N_LETTERS + MAX_SHIFT + target - place
-    question = torch.cat([letters, _column(n, 0), letters.gather(1, place), shift], 1)
-    return _asked(question, letters.gather(1, target))
+    answers = letters.gather(1, target)
+    asked = torch.stack([letters.gather(1, place), shift, answers], 2).flatten(1)[:, :-1]
+    ids = torch.cat([letters, _column(n, 0), asked], 1)
+    targets = torch.full_like(ids, NO_TARGET)
+    targets[:, n_places + 2 :: 3] = answers
+    return _batch(ids, targets, _last(targets))
 
 
 def flip_flop(n: int, length: int, generator: Generator, test: bool) -> Batch:
