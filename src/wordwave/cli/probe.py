@@ -45,7 +45,7 @@ class ProbeOptions:
     """suite encodings: your own, as module:Class, in place of those. Imports the module, and so
     runs its code."""
     quick: bool = False
-    """suite encodings: three tasks, an eighth of the steps and shorter tests; ten minutes."""
+    """suite encodings: three tasks, a quarter of the steps and shorter tests; ten minutes."""
     steps: int | None = None
     """suite encodings: optimizer steps in place of those of each task's budget."""
     embeddings: tuple[str, ...] = COMPARED

@@ -43,7 +43,9 @@ class CausalTransformer(nn.Module):
         if field == "complex":  # a complex weight is two numbers
             dim = round(dim / 2**0.5 / budget.n_heads) * budget.n_heads
         self.clamps = name == "pe"
-        self.embedding = build(config, n_words + 1, dim, max_length=LONGEST_TRAINING, padding_idx=None)
+        self.embedding = build(
+            config, n_words + 1, dim, max_length=LONGEST_TRAINING, padding_idx=None
+        )
         self.layers = nn.ModuleList(
             TransformerLayer(
                 MultiHeadAttention(
