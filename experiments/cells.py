@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from experiments.anchors import ANCHORS
-from wordwave.embedding.config import EMBEDDING_KINDS
+from wordwave.embedding.config import COMPARED, EMBEDDING_KINDS
 from wordwave.models.config import ENCODERS, goes_with
 
 DATASETS = ("mr", "subj", "cr", "mpqa", "sst2", "trec")
@@ -66,7 +66,7 @@ def table2_cells(
     *,
     datasets: Iterable[str] = DATASETS,
     encoders: Iterable[str] = ENCODERS,
-    embeddings: Iterable[str] = EMBEDDING_KINDS,
+    embeddings: Iterable[str] = COMPARED,
     rows: Iterable[Rows] = get_args(Rows),
     folds: int = 10,
     seeds: int = 1,

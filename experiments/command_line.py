@@ -22,7 +22,7 @@ from experiments.cells import (
 )
 from experiments.protocol import KEY, Protocol, SearchConfig
 from wordwave.cli.console import parsed
-from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
+from wordwave.embedding.config import COMPARED, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.grid import Backend, FailedCellsError, check_grid
 from wordwave.models.config import ENCODERS, EncoderKind
@@ -77,7 +77,7 @@ class Options:
     fig6 use SST-2, fig5 the first of these."""
     encoders: tuple[EncoderKind, ...] = ENCODERS
     """Encoders; table4 uses the transformer."""
-    embeddings: tuple[EmbeddingKind, ...] = EMBEDDING_KINDS
+    embeddings: tuple[EmbeddingKind, ...] = COMPARED
     """Embeddings; rope and alibi need the transformer."""
     rows: tuple[Rows, ...] = ("paper", "matched", "anchors")
     """table2: the paper's rows, parameter-matched real baselines, and anchors (linear models and

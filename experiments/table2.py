@@ -24,7 +24,7 @@ from experiments.statistics import (
     mcnemar,
 )
 from experiments.summary import Row, Summary, file_name, protocol_notes
-from wordwave.embedding.config import EMBEDDING_KINDS
+from wordwave.embedding.config import COMPARED
 from wordwave.models.config import ENCODERS, goes_with
 from wordwave.plotting import COLOURS, new_figure, save_png_and_svg, tidy
 from wordwave.tables import Content, ResultTable, Score
@@ -165,7 +165,7 @@ def _runs_per_row(summary: Summary, columns: list[str]) -> list[str]:
 
 
 def _rows_of(encoder: str) -> Iterator[Row]:
-    kinds = [k for k in EMBEDDING_KINDS if goes_with(k, encoder)]
+    kinds = [k for k in COMPARED if goes_with(k, encoder)]
     yield from ((encoder, kind, "paper") for kind in kinds)
     yield from ((encoder, kind, "matched") for kind in kinds)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wordwave import complex as complex
     from wordwave import layers as layers
+    from wordwave import positions as positions
     from wordwave.embedding import EMBEDDINGS as EMBEDDINGS
     from wordwave.embedding import WaveEmbedding as WaveEmbedding
     from wordwave.embedding import build_embedding as build_embedding
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "layers": "wordwave.layers",
+    "positions": "wordwave.positions",
     "EMBEDDINGS": "wordwave.embedding",
     "WaveEmbedding": "wordwave.embedding",
     "build_embedding": "wordwave.embedding",

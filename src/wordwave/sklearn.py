@@ -294,7 +294,7 @@ class WaveClassifier(TextEstimator):
     Args:
         encoder: "fasttext", "cnn", "lstm" or "transformer".
         embedding: "complex-order", "complex-vanilla", "none", "pe" or "tpe"; with the transformer
-            also "rope" or "alibi".
+            also "rope", "alibi" and the other encodings of `wordwave.positions`.
         dim: width of the embedding; set by `vectors`.
         max_length: longer texts are truncated to so many words.
         tokenizer: "plain", "kim" or "bpe".

@@ -50,7 +50,7 @@ class PairClassifier(TextEstimator):
     Args:
         encoder: "fasttext", "cnn", "lstm" or "transformer".
         embedding: "complex-order", "complex-vanilla", "none", "pe" or "tpe"; with the transformer
-            also "rope" or "alibi".
+            also "rope", "alibi" and the other encodings of `wordwave.positions`.
         views: how waves count positions, one or more of "start", "end",
             "relative" and "context".
         dim: width of the embedding; set by `vectors`.

@@ -19,6 +19,7 @@ from wordwave.layers import (
     Linear,
     MultiHeadAttention,
 )
+from wordwave.positions import POSITIONS
 
 B, L, D = 2, 3, 2
 SHARES = ("none", "real", "tied")
@@ -132,6 +133,18 @@ def test_recurrent(kind, share, lengths):
 def test_attention(score, share, mask):
     layer = MultiHeadAttention(D, 2, score=score, share=share)
     check_module(layer, lambda m, x: m(x, mask=mask, causal=True), leaf(B, L, 2 * D))
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_positions(position, causal):
+    layer = MultiHeadAttention(2 * D, 2, field="real", score="real", position=position, bias=False)
+    with torch.no_grad():
+        for parameter in layer.position.parameters():
+            parameter.normal_()
+    positions = torch.tensor([1, 2, 7])
+    run = lambda m, x: m(x, mask=MASK, causal=causal, positions=positions)  # noqa: E731
+    check_module(layer, run, leaf(B, L, 2 * D))
 
 
 @pytest.mark.parametrize("score", ["magnitude", "real"])

@@ -20,6 +20,7 @@ from wordwave.layers import (
     Linear,
     MultiHeadAttention,
 )
+from wordwave.positions import POSITIONS
 
 V, D = 6, 4
 IDS = torch.tensor([[1, 2, 3], [4, 2, 0]])
@@ -36,9 +37,9 @@ for_each_score = pytest.mark.parametrize("score", ["magnitude", "real"])
 class Attend(torch.nn.Module):
     """Attention as a graph of two tensors."""
 
-    def __init__(self, score, causal):
+    def __init__(self, score, causal, **options):
         super().__init__()
-        self.attention, self.causal = MultiHeadAttention(D, 2, score=score), causal
+        self.attention, self.causal = MultiHeadAttention(D, 2, score=score, **options), causal
 
     def forward(self, x, mask):
         return self.attention(x, mask=mask, causal=self.causal)
@@ -82,6 +83,45 @@ def test_linear_compiles_to_fast_code(share):
 @for_each_score
 def test_attention_compiles_to_fast_code(score):
     check_compiled(Attend(score, causal=True), (torch.randn(2, 3, 2 * D), MASK), "inductor")
+
+
+def with_position(position, causal=True):
+    """Real attention with a position encoding whose parameters are away from their start."""
+    layer = Attend("real", causal, field="real", position=position)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in layer.attention.position.parameters():
+            parameter.normal_(0, 0.5)
+    return layer
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_position_encodings_compile_to_one_graph(position):
+    check_compiled(with_position(position), (torch.randn(2, 3, D), MASK), "aot_eager")
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("position", ["cope", "token-clock"])
+def test_position_encodings_compile_to_fast_code(position):
+    check_compiled(with_position(position), (torch.randn(2, 3, D), MASK), "inductor")
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_position_encodings_export_with_any_batch_and_length(position):
+    layer, shapes = with_position(position), both_dynamic()
+    example = (torch.randn(2, 3, D), MASK)
+    program = torch.export.export(layer, example, dynamic_shapes=(shapes, shapes))
+    x = torch.randn(3, 5, D)
+    assert_close(program.module()(x, MORE_MASK), layer(x, MORE_MASK), **close)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("position", POSITIONS)
+def test_position_encodings_run_in_onnx(position):
+    example = (torch.randn(2, 3, D), MASK)
+    other = (torch.randn(3, 5, D), MORE_MASK)
+    check_onnx(with_position(position, causal=False), example, other)
 
 
 @pytest.mark.parametrize("kind", EMBEDDINGS)

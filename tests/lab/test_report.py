@@ -113,6 +113,14 @@ def test_the_effect_on_frequencies_is_cohens_d_over_all_seeds():
     assert frequency_table(RECORDS).rows == []
 
 
+def test_every_embedding_has_a_colour():
+    from wordwave.embedding.config import EMBEDDING_KINDS
+    from wordwave.lab.figures import EMBEDDING_COLOURS
+
+    assert list(EMBEDDING_COLOURS) == list(EMBEDDING_KINDS)
+    assert len(set(EMBEDDING_COLOURS.values())) == len(EMBEDDING_KINDS)
+
+
 def test_files_hold_every_accuracy_and_the_note(tmp_path):
     paths = write_files(RECORDS, tmp_path, "Incomplete: 5 of 6 cells.")
     assert [p.name for p in paths] == ["probe.csv", "probe.json", "probe.md"]

@@ -1,4 +1,4 @@
-"""RoPE and ALiBi, the encodings inside attention that users compare waves with."""
+"""Position encodings inside attention layers: masks, caches, any positions."""
 
 import math
 
@@ -14,7 +14,9 @@ B, L, D, H = 2, 6, 8, 2
 SCORES = ("magnitude", "real")
 
 for_each_score = pytest.mark.parametrize("score", SCORES)
-for_each_kind = pytest.mark.parametrize("position", ["rope", "alibi"])
+for_each_kind = pytest.mark.parametrize("position", POSITIONS)
+BY_ORDER = ("nope", "cope")
+"""Encodings that depend on the order of positions at most."""
 
 
 def build(oracle, position, score="real"):
@@ -74,10 +76,12 @@ def test_alibi_lowers_scores_with_distance(oracle, score):
 def test_only_distances_matter(oracle, position, score):
     layer = build(oracle, position, score)
     x = torch.randn(B, L, D)
+    if position == "fire":  # relative to the length of the text
+        layer.position.log_threshold.data.fill_(20)
     far = layer(x, positions=torch.arange(L) + 10_000)
-    assert_close(far, layer(x), rtol=1e-3, atol=1e-4)
-    apart = layer(x, positions=3 * torch.arange(L))
-    assert not torch.allclose(apart, layer(x), atol=1e-2)
+    assert_close(far, layer(x), rtol=1e-3, atol=1e-3 if position == "xpos" else 1e-4)
+    apart = layer(x, positions=30 * torch.arange(L))
+    assert torch.allclose(apart, layer(x), atol=1e-2) == (position in BY_ORDER)
 
 
 @for_each_kind
@@ -160,9 +164,52 @@ def test_rope_keeps_its_angles_when_a_model_is_cast_to_bfloat16(oracle):
     assert_close(cast.float(), exact, rtol=0, atol=0.03)
 
 
-def test_rope_and_alibi_have_no_parameters():
+@for_each_kind
+@torch.no_grad()
+def test_packed_texts_are_texts_side_by_side(oracle, position):
+    """Several texts in a row, each with its own positions, that do not see each other."""
+    layer = build(oracle, position)
+    x, lengths = torch.randn(1, 9, D), (4, 3, 2)
+    texts = torch.cat([torch.full((n,), i) for i, n in enumerate(lengths)])
+    positions = torch.cat([torch.arange(1, n + 1) for n in lengths])
+    same = (texts[:, None] == texts)[None]
+    for causal in (False, True):
+        packed = layer(x, mask=same, positions=positions, causal=causal).split(lengths, dim=1)
+        for part, alone in zip(packed, x.split(lengths, dim=1), strict=True):
+            assert_close(part, layer(alone, causal=causal), rtol=1e-4, atol=1e-4)
+
+
+@for_each_kind
+@torch.no_grad()
+def test_a_cache_keeps_its_last_keys_and_selected_rows(oracle, position):
+    """What a language model's memory and a beam search do."""
+    layer, x, rows = build(oracle, position), torch.randn(B, L, D), torch.tensor([1, 1, 0])
+    cache = layer.project_kv(x[:, :-1]).last(3).select(rows)
+    cache = layer.project_kv(x[rows, -1:], cache)
+    y = layer.attend(x[rows, -1:], cache, causal=True)
+    whole = layer.attend(x[rows, -1:], layer.project_kv(x[rows]), causal=True, window=3)
+    if position == "fire":
+        assert y.isfinite().all()
+    assert_close(y, whole, rtol=1e-4, atol=1e-4)
+
+
+@for_each_kind
+@torch.no_grad()
+def test_encodings_keep_their_counts_and_angles_in_bfloat16(oracle, position):
+    """bfloat16 cannot represent 257: counts, distances and phases are computed in float32."""
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(32, 2, field="real", score="real", position=position)
+    oracle.randomise(layer.position, 0.1)
+    x = torch.randn(1, 400, 32)
+    exact = layer(x, causal=True)
+    cast = layer.bfloat16()(x.bfloat16(), causal=True)
+    # Values and scores of size 3 are rounded to 8 bits, in projections of 32 terms.
+    assert_close(cast.float(), exact, rtol=0, atol=0.06)
+
+
+def test_encodings_without_parameters_have_none():
     plain = MultiHeadAttention(D, H, field="real")
-    for position in ("rope", "alibi"):
+    for position in ("rope", "alibi", "nope", "p-rope", "xpos"):
         layer = MultiHeadAttention(D, H, field="real", position=position)
         assert layer.state_dict().keys() == plain.state_dict().keys()
 
@@ -172,7 +219,7 @@ def test_rope_and_alibi_have_no_parameters():
     [
         (
             {"position": "rop"},
-            r"position must be one of rope, alibi, got 'rop'; did you mean 'rope'",
+            r"position must be one of rope, alibi, .*, got 'rop'; did you mean 'rope'",
         ),
         ({"position": "rope", "field": "complex"}, r"position='rope' goes with field='real'"),
         ({"position": "rope", "dim": 6}, r"even width per head, got 3"),
@@ -185,6 +232,6 @@ def test_what_does_not_fit_is_refused(options, message):
 
 
 def test_every_encoding_that_a_config_may_name_is_registered():
-    assert set(IN_ATTENTION) <= set(POSITIONS)
+    assert set(IN_ATTENTION) == set(POSITIONS)
     for position in POSITIONS:
         assert MultiHeadAttention(D, H, field="real", position=position).position is not None

@@ -17,6 +17,8 @@ KINDS = [
     *(("transformer", e) for e in ("none", "pe", "tpe", "complex-vanilla", "complex-order")),
     ("transformer", "rope"),
     ("transformer", "alibi"),
+    ("transformer", "cope"),
+    ("transformer", "token-clock"),
     ("aed", "none"),
     ("aed", "complex-order"),
 ]

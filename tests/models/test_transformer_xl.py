@@ -31,6 +31,10 @@ KINDS = {
     "real, norm after": replace(REAL, norm_first=False),
     "real, clamp_len": replace(REAL, clamp_len=3),
     "rope": replace(REAL, position="rope"),
+    "t5": replace(REAL, position="t5"),
+    "cope": replace(REAL, position="cope"),
+    "pope": replace(REAL, position="pope"),
+    "token-clock": replace(REAL, position="token-clock"),
     "complex-vanilla": with_settings(WAVES, embedding="complex-vanilla"),
     "tpe": with_settings(REAL, embedding="tpe"),
     "complex-order": WAVES,
@@ -167,7 +171,9 @@ def test_with_a_short_memory_cuts_make_no_difference_either(oracle, config, memo
     changed = ids.clone()
     changed[:, 5] = 5
     after, _ = model.forward_cached(changed, memory_length=memory_length)
-    affected = (after != before).any(-1).any(0).nonzero().flatten().tolist()
+    # A token clock is set differently for all that follows, which changes the rounding.
+    differs = ~torch.isclose(after, before, rtol=1e-9, atol=1e-9)
+    affected = differs.any(-1).any(0).nonzero().flatten().tolist()
     assert min(affected) == 5 and max(affected) <= 5 + 2 * memory_length
 
 

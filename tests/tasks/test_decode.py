@@ -18,6 +18,8 @@ KINDS = [
     ("transformer", "complex-order"),
     ("transformer", "rope"),
     ("transformer", "alibi"),
+    ("transformer", "pope"),
+    ("transformer", "token-clock"),
     ("aed", "complex-vanilla"),
 ]
 for_each = pytest.mark.parametrize(("architecture", "embedding"), KINDS)

@@ -9,12 +9,18 @@ from typing import Literal
 
 from wordwave.cli.console import Console, parsed
 from wordwave.cli.progress import completed
-from wordwave.embedding.config import EMBEDDING_KINDS
-from wordwave.errors import WordwaveError
+from wordwave.embedding.config import COMPARED, EMBEDDING_KINDS
+from wordwave.errors import WordwaveError, unknown
 from wordwave.grid import Grid, Record, Store, check_grid
 from wordwave.lab import report
+from wordwave.lab import suite as encodings_suite
 from wordwave.lab.laboratory import KEY, Budget, Laboratory, cells, check_lengths, is_record
+from wordwave.lab.suite import Suite
+from wordwave.limits import check_limit
 from wordwave.models.config import ENCODERS
+
+TASKS = ("precedence", "adjacency", "who-did-what")
+LENGTHS = ("10-20", "40-60")
 
 
 @dataclass(frozen=True)
@@ -23,11 +29,26 @@ class ProbeOptions:
 
     Each cell is a model trained on short sentences with the same budget as all others and tested
     at each length. Records are appended as they come: run the same command again to resume.
+    With --suite encodings: position encodings inside attention, in causal Transformers.
     """
 
-    tasks: tuple[str, ...] = ("precedence", "adjacency", "who-did-what")
-    """Tasks by name; an unknown one lists them all."""
-    embeddings: tuple[str, ...] = EMBEDDING_KINDS
+    suite: Literal["embeddings", "encodings"] = "embeddings"
+    """embeddings: those of the paper, with RoPE and ALiBi, in four encoders. encodings: all
+    position encodings in causal Transformers, on sequence tasks up to 2,000 tokens."""
+    tasks: tuple[str, ...] = ()
+    """Tasks by name; an unknown one lists them all. By default precedence, adjacency and
+    who-did-what, or the ten core tasks of the suite of encodings."""
+    encodings: tuple[str, ...] = ()
+    """suite encodings: position encodings by name, with +random for randomised positions; by
+    default all. An unknown one lists them."""
+    encoding: str | None = None
+    """suite encodings: your own, as module:Class, in place of those. Imports the module, and so
+    runs its code."""
+    quick: bool = False
+    """suite encodings: three tasks, a quarter of the steps and shorter tests; ten minutes."""
+    steps: int | None = None
+    """suite encodings: optimizer steps in place of those of each task's budget."""
+    embeddings: tuple[str, ...] = COMPARED
     """Embeddings to compare; rope and alibi are run with the transformer only."""
     encoders: tuple[str, ...] = ENCODERS
     """Encoders to combine them with."""
@@ -38,8 +59,9 @@ class ProbeOptions:
     recipe: Literal["plain", "long"] = "plain"
     """plain: positions 1 … L. long: for test sentences longer than those of training (random
     positions for every embedding; see docs/laboratory.md)."""
-    lengths: tuple[str, ...] = ("10-20", "40-60")
-    """Test lengths in words, shortest-longest."""
+    lengths: tuple[str, ...] = ()
+    """Test lengths in words, shortest-longest; by default 10-20 and 40-60, or six up to 2,000
+    tokens for the suite of encodings."""
     text: Path | None = None
     """Your own sentences, one per line, for the task swap-text."""
     out: Path = Path("out/probe")
@@ -58,19 +80,22 @@ def probe(args: list[str], prog: str) -> None:
 
 def run_probe(options: ProbeOptions) -> list[Record]:
     """Check the options, run what is missing, and report; returns the records."""
+    if options.suite == "encodings" or options.encoding is not None:
+        return run_suite(options)
     from wordwave.lab.figures import draw_figures
     from wordwave.lab.tasks import PAIR_TASKS, SEQUENCE_TASKS, probe_task
 
-    tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks)
+    for name in ("encodings", "quick"):
+        if getattr(options, name):
+            raise WordwaveError(f"{name} goes with --suite encodings")
+    tasks = [*PAIR_TASKS, *SEQUENCE_TASKS] if options.all else list(options.tasks or TASKS)
     for task in tasks:
         probe_task(task, options.text)
     for name, known in (("embeddings", EMBEDDING_KINDS), ("encoders", ENCODERS)):
         for value in getattr(options, name):
             if value not in known:
                 raise WordwaveError(f"{name} must be among {', '.join(known)}, got {value!r}")
-    if not options.lengths:
-        raise WordwaveError("lengths must be one or more, such as 10-20, got none")
-    lengths = tuple(parse_lengths(text) for text in options.lengths)
+    lengths = tuple(parse_lengths(text) for text in options.lengths or LENGTHS)
     laboratory = Laboratory(options.budget, lengths, options.text)
     kinds = (tasks, list(options.embeddings), list(options.encoders))
     check_grid(len(cells(*kinds, 1, options.recipe)), options.seeds, options.jobs)
@@ -90,6 +115,57 @@ def run_probe(options: ProbeOptions) -> list[Record]:
         comparable = [r for r in store.records() if laboratory.ran(r, options.recipe)]
         written = report.write_files(comparable, options.out, note)
         written += draw_figures(comparable, options.out)
+        console.print("Written: " + ", ".join(map(str, (store.path, *written))))
+    return records
+
+
+def run_suite(options: ProbeOptions) -> list[Record]:
+    """The suite of encodings: check the options, run what is missing, and report."""
+    from wordwave.lab import suite_report
+    from wordwave.lab.figures import draw_suite
+
+    known = encodings_suite.BUDGETS
+    tasks = list(
+        options.tasks or (encodings_suite.QUICK if options.quick else encodings_suite.CORE)
+    )
+    if options.all:
+        tasks = [task for task in known if task not in encodings_suite.TEXT_TASKS]
+    for task in tasks:
+        if task not in known:
+            raise unknown("task", task, known)
+    own = () if options.encoding is None else (options.encoding,)
+    encodings = list(own or options.encodings or encodings_suite.ALL_ENCODINGS)
+    for encoding in encodings:
+        encodings_suite.check_encoding(encoding)
+    lengths = tuple(parse_lengths(text) for text in options.lengths)
+    if any(high > encodings_suite.MAX_LENGTH for _, high in lengths):
+        raise WordwaveError(f"lengths must be at most {encodings_suite.MAX_LENGTH} tokens")
+    if options.steps is not None:
+        check_limit("steps", options.steps, (1, 10**9))
+    usual = encodings_suite.QUICK_LENGTHS if options.quick else encodings_suite.LENGTHS
+    share = encodings_suite.QUICK_SHARE if options.quick else 1.0
+    suite = Suite(lengths or usual, options.steps, share, options.text)
+    check_grid(len(tasks) * len(encodings), options.seeds, options.jobs)
+    wanted = encodings_suite.suite_cells(tasks, encodings, options.seeds)
+    store = Store(options.out / "encodings.jsonl", encodings_suite.KEY, encodings_suite.is_record)
+    grid = Grid(store, wanted, suite.key, suite.run)
+    for task in tasks:
+        suite.task(task)  # its file is there
+    options.out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    report_only, n_jobs = options.report_only, options.jobs
+    with completed(grid, console, report_only=report_only, n_jobs=n_jobs, cost=suite.cost) as (
+        records,
+        note,
+    ):
+        # Beside all that was ever run under the same conditions.
+        comparable = [r for r in store.records() if suite.ran(r)]
+        spans = report.lengths_in(comparable)
+        for span in dict.fromkeys((spans[0], spans[-1])):
+            console.print(suite_report.accuracy_table(comparable, span, note).to_rich())
+        console.print(suite_report.rank_table(comparable, note).to_rich())
+        written = suite_report.write_files(comparable, options.out, note)
+        written += draw_suite(comparable, options.out)
         console.print("Written: " + ", ".join(map(str, (store.path, *written))))
     return records
 

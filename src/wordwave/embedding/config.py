@@ -8,7 +8,22 @@ from typing import Literal, get_args
 from wordwave.errors import WordwaveError
 from wordwave.limits import SCALE, check_limits
 
-EmbeddingKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order", "rope", "alibi"]
+PaperKind = Literal["none", "pe", "tpe", "complex-vanilla", "complex-order"]
+AttentionKind = Literal[
+    "rope",
+    "alibi",
+    "nope",
+    "p-rope",
+    "xpos",
+    "t5",
+    "kerple",
+    "fire",
+    "cope",
+    "pope",
+    "wave-attention",
+    "token-clock",
+]
+EmbeddingKind = Literal[PaperKind, AttentionKind]
 Sharing = Literal["word", "dim"] | None
 """`None`: a value for each word and dimension; `"word"`: one per dimension, shared by all words;
 `"dim"`: one per word, shared by all dimensions."""
@@ -18,10 +33,13 @@ the length; or from each of the words before."""
 MAX_VIEWS = 16
 FrequencyInit = Literal["sinusoidal", "log-spaced", "log-uniform", "uniform"]
 
-IN_ATTENTION: tuple[EmbeddingKind, ...] = ("rope", "alibi")
-"""Kinds that encode positions inside attention and leave the word vectors as they are."""
 EMBEDDING_KINDS: tuple[EmbeddingKind, ...] = get_args(EmbeddingKind)
-PAPER_EMBEDDINGS = tuple(kind for kind in EMBEDDING_KINDS if kind not in IN_ATTENTION)
+PAPER_EMBEDDINGS: tuple[PaperKind, ...] = get_args(PaperKind)
+IN_ATTENTION: tuple[AttentionKind, ...] = get_args(AttentionKind)
+"""Kinds that encode positions inside attention and leave the word vectors as they are; see
+docs/positions.md."""
+COMPARED: tuple[EmbeddingKind, ...] = (*PAPER_EMBEDDINGS, "rope", "alibi")
+"""What the laboratory and the paper's tables compare by default."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +51,7 @@ class EmbeddingConfig:
     """
 
     kind: EmbeddingKind = "complex-order"
-    """Word embedding and position encoding; rope and alibi act inside attention and need a
+    """Word embedding and position encoding; rope and all after it act inside attention and need a
     transformer."""
     share_frequency: Sharing = None
     """complex-order: share frequencies between all words (word), or between all dimensions of a
@@ -80,6 +98,6 @@ class EmbeddingConfig:
         return "complex" if self.kind.startswith("complex") else "real"
 
     @property
-    def in_attention(self) -> Literal["rope", "alibi"] | None:
+    def in_attention(self) -> AttentionKind | None:
         """The position encoding that attention applies, if any."""
-        return self.kind if self.kind == "rope" or self.kind == "alibi" else None
+        return next((kind for kind in IN_ATTENTION if kind == self.kind), None)

@@ -12,10 +12,12 @@ from matplotlib.lines import Line2D
 
 from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.grid import Record
+from wordwave.lab import suite_report
 from wordwave.lab.paraphrases import ROWS
 from wordwave.lab.report import Accuracies, accuracies_at, lengths_in, rows_in, sensitivities
 from wordwave.lab.tasks import PAIR_TASKS, TEXT_TASK
 from wordwave.plotting import new_figure, save_figure, tidy
+from wordwave.tables import Score
 
 Points = list[tuple[float, float]]
 EMBEDDING_COLOURS = {
@@ -26,6 +28,16 @@ EMBEDDING_COLOURS = {
     "complex-order": "#2a6fdb",
     "rope": "#c0392b",
     "alibi": "#5d4037",
+    "nope": "#607d8b",
+    "p-rope": "#e57373",
+    "xpos": "#ad1457",
+    "t5": "#00897b",
+    "kerple": "#a1887f",
+    "fire": "#ff7043",
+    "cope": "#fbc02d",
+    "pope": "#7e57c2",
+    "wave-attention": "#1a237e",
+    "token-clock": "#4fc3f7",
 }
 
 
@@ -159,6 +171,64 @@ def draw_demo(generated: Sequence[Record], real: Sequence[Record], path: Path) -
     )
     figure.suptitle("Which sums of words keep their order?", fontsize=13)
     return save_figure(figure, path)
+
+
+def draw_suite(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Figures of the suite of encodings: a heat map at the first and the last length, and accuracy
+    against length, a panel for each task."""
+    spans = lengths_in(records)
+    cells = suite_report.cells_of(records)
+    tasks, names = suite_report.tasks_in(cells), suite_report.encodings_in(cells)
+    tables = {span: suite_report.accuracy_table(records, span) for span in (spans[0], spans[-1])}
+    figure = new_figure(2.2 + 1.0 * len(tasks) * len(tables), 1.6 + 0.3 * len(names))
+    panels = figure.subplots(1, len(tables), squeeze=False, sharey=True)[0]
+    for axes, (span, table) in zip(panels, tables.items(), strict=True):
+        values = [[_value(score) for score in row[1:]] for row in table.rows]
+        axes.imshow(values, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                if value == value:
+                    colour = "white" if abs(value - 0.5) > 0.35 else "black"
+                    axes.text(
+                        j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour
+                    )
+        axes.set_xticks(
+            range(len(table.columns) - 1), table.columns[1:], rotation=30, ha="right", fontsize=8
+        )
+        axes.set_yticks(range(len(names)), names, fontsize=8)
+        axes.set_title(f"Accuracy at {span} tokens", fontsize=10)
+    drawn = [save_figure(figure, folder / "encodings-heat-map.png")]
+    if len(spans) == 1:
+        return drawn
+    n_columns = min(4, len(tasks))
+    figure = new_figure(3.4 * n_columns + 1.8, 2.5 * -(-len(tasks) // n_columns) + 0.6)
+    panels = figure.subplots(-(-len(tasks) // n_columns), n_columns, squeeze=False, sharey=True)
+    lines: dict[str, Any] = {}
+    for task, axes in zip(tasks, panels.flat, strict=False):
+        for i, name in enumerate(names):
+            means = {_middle(s): _mean(suite_report.at(cells, task, name, s)) for s in spans}
+            found = [(x, mean) for x, mean in means.items() if mean == mean]
+            if found:
+                style = ("-", "--", ":")[i // 10 % 3]
+                (lines[name],) = axes.plot(
+                    *zip(*found, strict=True), style, color=f"C{i % 10}", marker="o", ms=3, lw=1.2
+                )
+        axes.set_xscale("log")
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_title(task, fontsize=9)
+        tidy(axes)
+    for axes in list(panels.flat)[len(tasks) :]:
+        axes.set_visible(False)
+    figure.supxlabel("tokens in the sequence", fontsize=10)
+    figure.supylabel("accuracy", fontsize=10)
+    figure.legend(
+        list(lines.values()), list(lines), loc="outside right upper", frameon=False, fontsize=8
+    )
+    return [*drawn, save_figure(figure, folder / "encodings-lengths.png")]
+
+
+def _value(score: Any) -> float:
+    return score.mean if isinstance(score, Score) else float("nan")
 
 
 def _draw_bars(

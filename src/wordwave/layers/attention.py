@@ -7,8 +7,9 @@ is the same with the key rotated by 90 degrees: real kernels compute both.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +27,8 @@ from wordwave.layers.weight import (
     check_input,
     n_parts,
 )
-from wordwave.positions import POSITIONS
+from wordwave.positions import POSITIONS, PositionEncoding
+from wordwave.positions.base import check_positions, fused_attention, total_bias
 
 Score = Literal["magnitude", "real"]
 """How a complex product z = q·k† becomes a score: |z| (the paper) or Re z."""
@@ -43,21 +45,30 @@ class KVCache(NamedTuple):
     positions: Tensor
     distances: Tensor | None = None
     """Projected distances; `RelativeAttention` only. Shape: (H, at least M, parts·d)"""
+    clock: Tensor | None = None
+    """Positions that the encoding counts itself, if it does. Shape: (B, H, M)"""
 
     @property
     def n_keys(self) -> int:
         return self.keys.shape[2]
 
+    @property
+    def encoded_positions(self) -> Tensor:
+        """The positions that the encoding goes by. Shape: (M,), (B, M) or (B, H, M)"""
+        return self.positions if self.clock is None else self.clock
+
     def last(self, n: int) -> KVCache:
         """The last n keys and values, or all if there are fewer."""
         start = max(self.n_keys - n, 0)
         keys, values = self.keys[:, :, start:], self.values[:, :, start:]
-        return self._replace(keys=keys, values=values, positions=self.positions[..., start:])
+        clock = None if self.clock is None else self.clock[..., start:]
+        return KVCache(keys, values, self.positions[..., start:], self.distances, clock)
 
     def select(self, rows: Tensor) -> KVCache:
         """Some rows of the batch, which must all have the same positions. Shape: rows (n,)"""
         keys, values = (t.index_select(0, rows) for t in (self.keys, self.values))
-        return self._replace(keys=keys, values=values)
+        clock = None if self.clock is None else self.clock.index_select(0, rows)
+        return self._replace(keys=keys, values=values, clock=clock)
 
 
 class MultiHeadAttention(nn.Module):
@@ -67,8 +78,8 @@ class MultiHeadAttention(nn.Module):
         dim: width D, in complex numbers if the field is complex.
         n_heads: H; D must be a multiple of it, d = D/H.
         score: `"magnitude"` or `"real"`, see `Score`.
-        position: a position encoding inside attention, by its name in `wordwave.positions`; for a
-            real field.
+        position: a position encoding inside attention, by its name in `wordwave.positions`, or a
+            class of one, called with n_heads and head_dim; for a real field.
         dropout: share of attention weights dropped in training.
         bias, field, share, device, dtype: as in `Linear`.
     """
@@ -79,7 +90,7 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,
         *,
         score: Score = "magnitude",
-        position: str | None = None,
+        position: str | Callable[..., PositionEncoding] | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         **options: Unpack[WeightOptions],
@@ -99,19 +110,25 @@ class MultiHeadAttention(nn.Module):
         self.scale = 1 / math.sqrt(dim // n_heads)
         self.fused = score == "real"
         """Whether scores are plain dot products, which torch's fused attention computes."""
-        self.position = None
-        if position is not None:
-            if position not in POSITIONS:
-                raise unknown("position", position, POSITIONS)
-            if self.field != "real":
-                raise WordwaveError(
-                    f"position={position!r} goes with field='real', got {self.field!r}"
-                )
-            device = options.get("device")
-            self.position = POSITIONS[position](n_heads, dim // n_heads, device=device)
+        self.position = None if position is None else self._build_position(position, options)
         self.to_query, self.to_key, self.to_value, self.to_out = (
             Linear(dim, dim, bias=bias, **options) for _ in range(4)
         )
+
+    def _build_position(
+        self, position: str | Callable[..., PositionEncoding], options: WeightOptions
+    ) -> PositionEncoding:
+        if self.field != "real":
+            raise WordwaveError(f"position={position!r} goes with field='real', got {self.field!r}")
+        made: dict[str, Any] = {k: v for k, v in options.items() if k in ("device", "dtype")}
+        if not callable(position):
+            if position not in POSITIONS:
+                raise unknown("position", position, POSITIONS)
+            position = POSITIONS[position]
+        encoding = position(self.n_heads, self.dim // self.n_heads, **made)
+        if not isinstance(encoding, PositionEncoding):
+            raise TypeError(f"position must be a PositionEncoding, got {type(encoding).__name__}")
+        return encoding
 
     def forward(
         self,
@@ -126,7 +143,8 @@ class MultiHeadAttention(nn.Module):
 
         Shape:
             x: (B, L, parts·D), source: (B, M, parts·D).
-            mask: (B, M) bool, true where a key is a word and false where it is padding.
+            mask: (B, M) bool, true where a key is a word and false where it is padding; or
+                (B, L, M), true where a query may attend to a key, as for packed texts.
             causal: a query sees no key after its own position, the last query the last key.
             positions: (L,) or (B, L) of x for the position encoding, or 1 … L; a source has 1 … M.
             returns: (B, L, parts·D); only the output's bias where there is nothing to attend to.
@@ -134,7 +152,10 @@ class MultiHeadAttention(nn.Module):
         check_input("x", x, self.dim, self.field, batched=True)
         if positions is None:
             positions = torch.arange(1, x.shape[1] + 1, device=x.device)
-        cache = self.project_kv(x, None, positions) if source is None else self.project_kv(source)
+        if source is None:
+            cache = self.project_kv(x, None, positions)
+            return self.attend(x, cache, mask=mask, causal=causal)
+        cache = self.project_kv(source)
         return self.attend(x, cache, mask=mask, causal=causal, positions=positions)
 
     def project_kv(
@@ -152,18 +173,28 @@ class MultiHeadAttention(nn.Module):
             if past is not None and past.n_keys:
                 positions = past.positions[..., -1:] + positions
         else:
-            _check_positions(positions, source)
+            check_positions(positions, *source.shape[:2])
+        clock = None
         if self.position is not None:
-            keys = self.position.encode_keys(keys, positions)
+            before = None
+            if past is not None and past.n_keys and past.clock is not None:
+                before = past.clock[..., -1:], past.positions[..., -1:]
+            clock = self.position.clock(keys, positions, before)
+            at = positions if clock is None else clock
+            keys = self.position.encode_keys(keys, at)
+            values = self.position.encode_values(values, at)
         if past is None:
-            return KVCache(keys, values, positions)
+            return KVCache(keys, values, positions, None, clock)
         lead = torch.broadcast_shapes(past.positions.shape[:-1], positions.shape[:-1])
         both = [p.expand(*lead, -1) for p in (past.positions, positions)]
+        if clock is not None and past.clock is not None:
+            clock = torch.cat([past.clock, clock], -1)
         return KVCache(
             torch.cat([past.keys, keys], 2),
             torch.cat([past.values, values], 2),
             torch.cat(both, -1),
             past.distances,
+            clock,
         )
 
     def attend(
@@ -183,7 +214,8 @@ class MultiHeadAttention(nn.Module):
             x: (B, L, parts·D), cache: of M keys.
             mask, causal: as in `forward`.
             window: with causal, a query sees itself and at most so many keys before it.
-            positions: (L,) or (B, L); if None, those of the last L keys, or 1 … L if M < L.
+            positions: (L,) or (B, L), of a x whose keys are not cached (cross-attention); if None,
+                those of the last L keys, or 1 … L if M < L.
             returns: (B, L, parts·D); the softmax weights of the keys (B, H, L, M) if need_weights.
         """
         check_input("x", x, self.dim, self.field, batched=True)
@@ -193,19 +225,20 @@ class MultiHeadAttention(nn.Module):
                 f"x and the source must have the same batch size, got {n} and {cache.keys.shape[0]}"
             )
         if positions is not None:
-            _check_positions(positions, x)
+            check_positions(positions, *x.shape[:2])
         elif n_keys >= length:
-            positions = cache.positions[..., n_keys - length :]
+            positions = cache.encoded_positions[..., n_keys - length :]
         else:
             positions = torch.arange(1, length + 1, device=x.device)
         queries, bias = cx.split_heads(self.to_query(x), self.n_heads, self.n_parts), None
+        visible = _visible(x, n_keys, mask, causal, window)
         if self.position is not None:
             queries = self.position.encode_queries(queries, positions)
-            bias = self.position.bias(positions, cache.positions)
+            places = positions, cache.encoded_positions
+            bias = total_bias(self.position, queries, cache.keys, *places, visible)
         if need_weights:  # the means of one-hot values
             one_hot = torch.eye(n_keys, dtype=cache.values.dtype, device=x.device)
             cache = cache._replace(values=one_hot.expand(n, self.n_heads, -1, -1))
-        visible = _visible(x, n_keys, mask, causal, window)
         empty = None
         if visible is not None and (mask is not None or n_keys < length):
             empty = ~visible.any(-1, keepdim=True)  # queries that see no key at all
@@ -223,7 +256,11 @@ class MultiHeadAttention(nn.Module):
             if empty is not None:
                 weights = weights.masked_fill(empty, 0)
             heads = F.dropout(weights, dropout).to(cache.values.dtype) @ cache.values
-        return heads if need_weights else self.to_out(cx.merge_heads(heads, self.n_parts))
+        if need_weights:
+            return heads
+        if self.position is not None:
+            heads = self.position.decode_values(heads, positions)
+        return self.to_out(cx.merge_heads(heads, self.n_parts))
 
     def _scores(self, queries: Tensor, cache: KVCache) -> Tensor:
         """|q·k†| / sqrt(d). Shape: (B, H, L, parts·d) -> (B, H, L, M)"""
@@ -352,7 +389,7 @@ def _fused_attention(
         bias = bias.to(queries.dtype)
         visible = bias if visible is None else bias.masked_fill(~visible, -math.inf)
     with torch.autocast("cpu", enabled=False) if widen else nullcontext():
-        heads = F.scaled_dot_product_attention(queries, keys, values, visible, dropout, scale=scale)
+        heads = fused_attention(queries, keys, values, visible, scale, dropout)
     return heads.to(dtype)
 
 
@@ -372,12 +409,12 @@ def _visible(
     if mask is None:
         return visible
     cx.check_tensor("mask", mask)
-    if mask.dtype != torch.bool or mask.shape != (n, n_keys):
+    if mask.dtype != torch.bool or mask.shape not in ((n, n_keys), (n, length, n_keys)):
         raise WordwaveError(
             f"mask must be bool of shape {(n, n_keys)}, true where a key is a word, "
-            f"got {mask.dtype} of shape {tuple(mask.shape)}"
+            f"or {(n, length, n_keys)}, got {mask.dtype} of shape {tuple(mask.shape)}"
         )
-    words = mask[:, None, None, :]
+    words = mask[:, None, None, :] if mask.dim() == 2 else mask[:, None]
     return words if visible is None else words & visible
 
 
@@ -393,14 +430,3 @@ def _masked(scores: Tensor, visible: Tensor, *, additive: bool) -> Tensor:
     if not additive:
         return scores.masked_fill(hidden, -math.inf)
     return scores + torch.zeros_like(hidden, dtype=scores.dtype).masked_fill_(hidden, -math.inf)
-
-
-def _check_positions(positions: Tensor, x: Tensor) -> None:
-    n, length = x.shape[:2]
-    cx.check_tensor("positions", positions)
-    if positions.is_complex() or positions.dtype == torch.bool:
-        raise WordwaveError(f"positions must be integers or real numbers, got {positions.dtype}")
-    if positions.shape not in ((length,), (1, length), (n, length)):
-        raise WordwaveError(
-            f"positions must be of shape {(length,)} or {(n, length)}, got {tuple(positions.shape)}"
-        )

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from wordwave.embedding.config import IN_ATTENTION, EmbeddingConfig
+from wordwave.embedding.config import IN_ATTENTION, AttentionKind, EmbeddingConfig
 from wordwave.errors import WordwaveError
 from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, check_limits
 
@@ -24,6 +24,8 @@ LIMITS = {
     "clamp_len": (0, 10**9),
 }
 """Of settings below, whichever a model has."""
+ROTATING = ("rope", "p-rope", "xpos", "token-clock")
+"""Encodings that take a head as complex numbers."""
 
 
 def goes_with(embedding: str, encoder: str) -> bool:
@@ -118,9 +120,9 @@ class TransformerXLConfig:
     embedding: EmbeddingConfig = dataclasses.field(
         default_factory=lambda: EmbeddingConfig(phase=True)
     )
-    position: Literal["relative", "rope", "none"] = "relative"
+    position: Literal["relative", "none", AttentionKind] = "relative"
     """How attention encodes distances: Transformer-XL's relative terms, rotary position embedding
-    (real layers only), or not at all."""
+    or another encoding inside attention (real layers only), or not at all."""
     dim: int = 64
     """Width, in complex numbers where the embedding is complex."""
     n_layers: int = 3
@@ -171,11 +173,13 @@ class TransformerXLConfig:
                 "embedding must be one of none, tpe, complex-vanilla, complex-order for language "
                 f"models, got {kind!r}"
             )
-        if self.position == "rope" and kind != "none":
-            raise WordwaveError(f"position 'rope' goes with embedding 'none', got {kind!r}")
-        if self.position == "rope" and self.dim // self.n_heads % 2:
+        if self.position in IN_ATTENTION and kind != "none":
             raise WordwaveError(
-                f"rope needs an even width per head, got {self.dim // self.n_heads}"
+                f"position {self.position!r} goes with embedding 'none', got {kind!r}"
+            )
+        if self.position in ROTATING and self.dim // self.n_heads % 2:
+            raise WordwaveError(
+                f"{self.position} needs an even width per head, got {self.dim // self.n_heads}"
             )
         has_sinusoids = (is_real and self.position == "relative") or kind == "tpe"
         if has_sinusoids and self.dim % 2:

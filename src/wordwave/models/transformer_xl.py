@@ -70,7 +70,7 @@ class TransformerXL(nn.Module):
             returns: logits (B, L, V) and the memory, (n_layers, B, ≤ memory_length, W), detached.
         """
         n_memory = 0 if memory is None else memory.shape[2]
-        # Only RoPE uses these positions.
+        # Only encodings inside attention use these positions.
         positions = torch.arange(1 - n_memory, ids.shape[1] + 1, device=ids.device) + offset
         x = self._embed(ids, self.counter(ids, offset)[0])
         inputs = []
