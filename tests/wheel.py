@@ -78,8 +78,9 @@ USES = {  # extra: Python code, or commands
     "search": [f"wordwave search --data t.csv --space narrow --trials 2 --jobs 1 --out s {TINY}"],
     "onnx": [TRAIN, "wordwave export run model.onnx"],
     "cluster": [
-        "from wordwave.workers import start_workers\n"
-        'for backend in ("ray", "dask"):\n    with start_workers(len, 1, backend) as workers:\n'
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"  # the experiments are not in the wheel
+        "from experiments.cluster import start_workers_on\nfor backend in ('ray', 'dask'):\n"
+        "    with start_workers_on(backend, None, len, 1) as workers:\n"
         '        workers.submit("abc")\n        assert workers.wait() == [("abc", 3)]'
     ],
     "datasets": [f"wordwave train classify --data hf:folder --out hub {TINY}"],
