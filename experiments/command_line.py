@@ -27,7 +27,7 @@ from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.grid import FailedCellsError, check_grid
 from wordwave.models.config import ENCODERS, EncoderKind
-from wordwave.search.trials import SpaceName
+from wordwave.search.spaces import SpaceName
 
 if TYPE_CHECKING:
     from experiments.cells import TrainingCell

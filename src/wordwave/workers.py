@@ -29,7 +29,6 @@ class Failure:
 
     task: str
     reason: str
-    worker_died: bool = False
 
 
 def attempt(run: Callable[[Task], Result], task: Task) -> Result | Failure:
@@ -74,7 +73,7 @@ class Workers(ABC, Generic[Task, Result]):
                 self.submit(task, tries=tries + 1)
             else:
                 reason = f"its process was killed {MAX_TRIES} times (out of memory?)"
-                ended.append((task, Failure(str(task), reason, worker_died=True)))
+                ended.append((task, Failure(str(task), reason)))
         return ended
 
     def __enter__(self) -> Workers[Task, Result]:
