@@ -260,6 +260,21 @@ def read_settings(path: Path) -> dict[str, Any]:
     return upgrade_config(read_yaml(path), f"'{path}'")
 
 
+def task_of(folder: Path) -> str:
+    """The task of a run: classify, match, embed, translate or lm."""
+    return str(run_config(folder)["task"])
+
+
+def run_config(folder: Path) -> dict[str, Any]:
+    """The content of config.yaml in a run folder: a task, and its settings."""
+    path = folder / "config.yaml"
+    if not folder.is_dir() or not path.exists():
+        raise WordwaveError(f"'{folder}' is not a run folder: it has no config.yaml")
+    plain = read_settings(path)
+    conform(plain.get("task"), str, where=f"'{path}': task")
+    return plain
+
+
 @cache
 def _yaml_loader() -> Any:
     """PyYAML's safe loader, without what lets a small file become a large or a strange value."""

@@ -41,7 +41,15 @@ def check_limit(name: str, value: float, limit: Limit) -> None:
     if not value >= low:
         raise WordwaveError(f"{name} must be at least {low}, got {value}")
     if value > high:
-        raise WordwaveError(f"{name} must be at most {high:.15g}, got {value}")
+        shown = f"{high:.15g}" if isinstance(high, float) else high
+        raise WordwaveError(f"{name} must be at most {shown}, got {value}")
+
+
+def check_unused(settings: object, what: str, *names: str) -> None:
+    """Refuse a setting that has no meaning for such a model."""
+    for name in names:
+        if value := getattr(settings, name):
+            raise WordwaveError(f"{name} has no meaning for {what}, got {value}")
 
 
 def check_fractions(settings: object, *names: str) -> None:

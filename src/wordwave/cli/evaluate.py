@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wordwave.cli.console import Console, RunFolder, Threads, parsed
+from wordwave.cli.console import Console, UseRun, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
-from wordwave.limits import THREADS, check_limits
+from wordwave.limits import check_limits
 from wordwave.tables import ResultTable
 from wordwave.tasks.config import task_of
 
@@ -19,23 +19,18 @@ MOST_CONFUSIONS = 15
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class EvaluateOptions(UseRun):
     """The options for runs of any task."""
 
-    run: RunFolder
     trust_data: bool = False
     """Open the data that the run's config.yaml names even if the run was not trained here."""
     json: Path | None = None
     """Write the scores to this file as well."""
-    threads: Threads = 1
 
     files: ClassVar[tuple[str, ...]] = ("data",)
     """The options that name data: arguments of `Job.read_data`."""
     settings: ClassVar[tuple[str, ...]] = ()
     """The options that are arguments of `Job.evaluate`."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"threads": THREADS})
 
     def extras(self, text_model: Any, scores: dict[str, Any]) -> list[Any]:
         """What else is shown."""
@@ -203,11 +198,9 @@ def evaluate(args: list[str], prog: str) -> None:
     if is_file_next and task != "translate":
         args = [args[0], "--data", *args[1:]]  # as in `predict RUN FILE`
     options = parsed(OPTIONS[task], args, prog)
-    import torch
-
     from wordwave.tasks.run import job_class
 
-    torch.set_num_threads(options.threads)
+    options.set_threads()
     console = Console()
     job = job_class(task).from_run(options.run)
     files, settings = (

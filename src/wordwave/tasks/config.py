@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from wordwave.config_io import conform, read_settings
-from wordwave.data.pairs import pair_set_names
-from wordwave.data.registry import BUILT_IN, dataset_named, names
+from wordwave.config_io import task_of as task_of
+from wordwave.data.config import IN_MEMORY as IN_MEMORY
+from wordwave.data.config import DataConfig as DataConfig
+from wordwave.data.config import LanguageModelDataConfig as LanguageModelDataConfig
+from wordwave.data.config import PairDataConfig as PairDataConfig
+from wordwave.data.config import ParallelDataConfig as ParallelDataConfig
+from wordwave.data.config import SentenceDataConfig
 from wordwave.errors import WordwaveError
-from wordwave.limits import COUNT, SCALE, check_fractions, check_limits
+from wordwave.limits import COUNT, SCALE, WIDTH, check_fractions, check_limits, check_unused
 from wordwave.models.config import (
     ModelConfig,
     PairModelConfig,
@@ -22,51 +24,21 @@ from wordwave.models.config import (
 from wordwave.training.config import Precision, Schedule, TrainingConfig
 
 
-def task_of(folder: Path) -> str:
-    """The task of a run: classify, match, embed, translate or lm."""
-    return str(run_config(folder)["task"])
+class TaskConfig:
+    """All settings of a task, in parts; a dataclass for each task."""
 
+    task: ClassVar[str]
+    """Its name in `wordwave train TASK`."""
+    data: Any
+    model: Any
+    training: Any
 
-def run_config(folder: Path) -> dict[str, Any]:
-    """The content of config.yaml in a run folder: a task, and its settings."""
-    path = folder / "config.yaml"
-    if not folder.is_dir() or not path.exists():
-        raise WordwaveError(f"'{folder}' is not a run folder: it has no config.yaml")
-    plain = read_settings(path)
-    conform(plain.get("task"), str, where=f"'{path}': task")
-    return plain
-
-
-IN_MEMORY = "(in memory)"
-"""The `data` of examples that were not read from a file."""
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """The labelled texts of a classifier."""
-
-    data: str = ""
-    """A data set by name (wordwave data list), or a file of your own: .csv, .tsv or .jsonl,
-    also .gz; or hf:NAME for a data set of the Hugging Face hub."""
-    dev: str | None = None
-    """Validation set: a file; by default a tenth of the training examples. It selects the best
-    epoch."""
-    test: str | None = None
-    """Test set: a file, evaluated once at the end."""
-    text: str = "text"
-    """The column of texts in files of your own."""
-    label: str = "label"
-    """The column of labels in files of your own."""
-    fold: int = 0
-    """Cross-validation fold of data sets without a test set (mr, subj, cr, mpqa): which tenth is
-    tested on."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files, and data sets of the hub, that it names; none for a data set by name."""
-        named = tuple(name for name in (self.data, self.dev, self.test) if name)
-        known = [IN_MEMORY, *names("classification")]
-        return () if len(named) == 1 and named[0] in known else named
+    def __post_init__(self) -> None:
+        if embedding := getattr(self.model, "embedding", None):
+            most = WIDTH[1] // len(embedding.views)
+            if self.model.dim > most:
+                views = f"with {len(embedding.views)} views"
+                raise WordwaveError(f"dim must be at most {most} {views}, got {self.model.dim}")
 
 
 @dataclass(frozen=True)
@@ -113,49 +85,14 @@ class TextConfig:
 
 
 @dataclass(frozen=True)
-class ClassificationConfig:
+class ClassificationConfig(TaskConfig):
     """Train a text classifier: embedding → encoder → read-out → classes."""
 
+    task = "classify"
     data: DataConfig = field(default_factory=DataConfig)
     text: TextConfig = field(default_factory=TextConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
-
-
-@dataclass(frozen=True)
-class PairDataConfig:
-    """The pairs of sentences of a matcher."""
-
-    data: str = ""
-    """built-in (a part of PAWS-Wiki, no download), another data set by name (paws-wiki, paws-qqp,
-    sts-b, sick), or a file of your own: .csv, .tsv or .jsonl, also .gz."""
-    dev: str | None = None
-    """Validation set: a file; by default a tenth of the training pairs, cut so that it shares no
-    sentence with the others. It selects the best epoch."""
-    test: str | None = None
-    """Test set: a file, evaluated once at the end."""
-    text_a: str = "text_a"
-    """The column of first sentences in files of your own."""
-    text_b: str = "text_b"
-    """The column of second sentences."""
-    label: str = "label"
-    """The column of labels: any names of classes."""
-    similarity: str | None = None
-    """A column of numbers, such as similarities, to predict instead of a label."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files that it names; none for a data set by name."""
-        named = tuple(name for name in (self.data, self.dev, self.test) if name)
-        known = [IN_MEMORY, *pair_set_names()]
-        return () if len(named) == 1 and named[0] in known else named
-
-    @property
-    def predicts_scores(self) -> bool:
-        """Whether a number is predicted, not a class."""
-        if self.data in names("matching"):
-            return not dataset_named(self.data).classes
-        return self.similarity is not None
 
 
 @dataclass(frozen=True)
@@ -176,30 +113,14 @@ class MatchingTrainingConfig(TrainingConfig):
 
 
 @dataclass(frozen=True)
-class MatchingConfig:
+class MatchingConfig(TaskConfig):
     """Train a matcher of sentence pairs: each sentence → vector, both compared → classes."""
 
+    task = "match"
     data: PairDataConfig = field(default_factory=PairDataConfig)
     text: TextConfig = field(default_factory=lambda: TextConfig(unknown_words="hashed"))
     model: PairModelConfig = field(default_factory=PairModelConfig)
     training: MatchingTrainingConfig = field(default_factory=MatchingTrainingConfig)
-
-
-@dataclass(frozen=True)
-class SentenceDataConfig:
-    """The sentences of an encoder."""
-
-    data: str = ""
-    """Sentences, one per line: a text file, also .gz."""
-    teacher: str | None = None
-    """Vectors of these sentences by another model, which are imitated: a .npy file with a float16
-    or float32 row per sentence, or the name or folder of a sentence-transformers model, which
-    encodes them once. By default none: two halves of a sentence are trained to be similar."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files, and the teacher, that it names."""
-        return tuple(name for name in (self.data, self.teacher) if name)
 
 
 @dataclass(frozen=True)
@@ -248,75 +169,19 @@ class SentenceTrainingConfig(TrainingConfig):
                 "order_loss": SCALE,
             },
         )
-        for name in ("word_dropout", "random_positions", "amplitude_penalty"):
-            if getattr(self, name):
-                raise WordwaveError(
-                    f"{name} has no meaning for sentence encoders, got {getattr(self, name)}"
-                )
+        unused = ("word_dropout", "random_positions", "amplitude_penalty")
+        check_unused(self, "sentence encoders", *unused)
 
 
 @dataclass(frozen=True)
-class SentenceEmbeddingConfig:
+class SentenceEmbeddingConfig(TaskConfig):
     """Train a sentence encoder: subwords → a sum of vectors, and sums of waves."""
 
+    task = "embed"
     data: SentenceDataConfig = field(default_factory=SentenceDataConfig)
     text: SentenceTextConfig = field(default_factory=SentenceTextConfig)
     model: SentenceEncoderConfig = field(default_factory=SentenceEncoderConfig)
     training: SentenceTrainingConfig = field(default_factory=SentenceTrainingConfig)
-
-
-@dataclass(frozen=True)
-class ParallelDataConfig:
-    """The sentence pairs of a translation model."""
-
-    data: str = BUILT_IN
-    """built-in (user-interface sentences, no download) or multi30k; ignored with --source."""
-    source: str | None = None
-    """A text file of your own, one sentence per line, also .gz."""
-    target: str | None = None
-    """Its translation, line by line."""
-    dev_source: str | None = None
-    """Validation set: sentences to select the best weights by; by default a tenth of the pairs, at
-    most 1,000."""
-    dev_target: str | None = None
-    """Their translations."""
-    test_source: str | None = None
-    """Test set: sentences that are translated and scored once, at the end."""
-    test_target: str | None = None
-    """Their translations."""
-    source_language: str = "en"
-    """Code of the source language, such as en or pt-br; the named data sets have en and de.
-    Languages without Moses rules use the English ones."""
-    target_language: str = "de"
-    """Code of the target language."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files that it names; none for a data set by name."""
-        named = (getattr(self, name) for pair in PAIRS for name in pair)
-        return tuple(name for name in named if name)
-
-    @property
-    def name(self) -> str:
-        """Of the data set, or of the source file."""
-        return self.data if self.source is None else Path(self.source).name.split(".")[0]
-
-    def __post_init__(self) -> None:
-        for one, other in PAIRS:
-            if (getattr(self, one) is None) != (getattr(self, other) is None):
-                raise WordwaveError(f"{one} and {other} go together, got only one of them")
-        if self.source is None and (self.dev_source or self.test_source):
-            raise WordwaveError(f"dev_source and test_source need source, got data {self.data!r}")
-        for name in ("source_language", "target_language"):
-            if not re.fullmatch("[a-z]{2,3}([-_][A-Za-z]+)?", getattr(self, name)):
-                raise WordwaveError(
-                    f"{name} must be a code of two or three small letters such as de, "
-                    f"got {getattr(self, name)!r}"
-                )
-
-
-PAIRS = (("source", "target"), ("dev_source", "dev_target"), ("test_source", "test_target"))
-"""The settings that name two files, line by line each other's translation."""
 
 
 @dataclass(frozen=True)
@@ -373,43 +238,14 @@ class TranslationTrainingConfig(TrainingConfig):
 
 
 @dataclass(frozen=True)
-class TranslationConfig:
+class TranslationConfig(TaskConfig):
     """Train a translation model: subwords → encoder → decoder → subwords."""
 
+    task = "translate"
     data: ParallelDataConfig = field(default_factory=ParallelDataConfig)
     text: SubwordConfig = field(default_factory=SubwordConfig)
     model: TranslationModelConfig = field(default_factory=TranslationModelConfig)
     training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
-
-
-@dataclass(frozen=True)
-class LanguageModelDataConfig:
-    """The text of a language model."""
-
-    data: str = "python-help"
-    """python-help (the documentation in Python itself, no download), text8, enwik8, or a UTF-8 text
-    file of your own, also .gz and .xz, which is split 90/5/5 into training, validation and test."""
-    unit: Literal["char", "byte"] | None = None
-    """Predict characters or bytes; by default characters, for enwik8 bytes."""
-    eval_chars: int = 20_000
-    """Characters at the start of the validation set that each evaluation in training scores; 0 for
-    all."""
-    test_chars: int = 0
-    """Characters of the validation and the test set that the finished model is scored on; 0 for
-    all."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The file that it names; none for a text by name."""
-        from wordwave.data.corpora import corpus_names
-
-        return () if self.data in corpus_names() else (self.data,)
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"eval_chars": COUNT, "test_chars": COUNT})
-        for name in ("eval_chars", "test_chars"):
-            if getattr(self, name) == 1:
-                raise WordwaveError(f"{name} must be 0 or at least 2, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -434,17 +270,14 @@ class LanguageModelTrainingConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("row_sparse", "word_dropout", "random_positions"):
-            if getattr(self, name):
-                raise WordwaveError(
-                    f"{name} has no meaning for language models, got {getattr(self, name)}"
-                )
+        check_unused(self, "language models", "row_sparse", "word_dropout", "random_positions")
 
 
 @dataclass(frozen=True)
-class LanguageModelConfig:
+class LanguageModelConfig(TaskConfig):
     """Train a character-level language model: Transformer-XL, real or complex."""
 
+    task = "lm"
     data: LanguageModelDataConfig = field(default_factory=LanguageModelDataConfig)
     model: TransformerXLConfig = field(default_factory=TransformerXLConfig)
     training: LanguageModelTrainingConfig = field(default_factory=LanguageModelTrainingConfig)

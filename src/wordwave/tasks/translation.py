@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wordwave.data.config import PAIRS, ParallelDataConfig
 from wordwave.data.parallel import (
     ParallelSentences,
     ParallelSplits,
@@ -27,12 +28,7 @@ from wordwave.files import write_text
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 from wordwave.models.utils import eval_mode
 from wordwave.tasks.bleu import TranslationScores, score_translations, tokenised_bleu
-from wordwave.tasks.config import (
-    PAIRS,
-    ParallelDataConfig,
-    TranslationConfig,
-    TranslationTrainingConfig,
-)
+from wordwave.tasks.config import TranslationConfig, TranslationTrainingConfig
 from wordwave.tasks.run import Evaluation, Job
 from wordwave.tasks.translator import (
     BeamConfig,
