@@ -85,8 +85,7 @@ def translate(args: list[str], prog: str) -> None:
     if references is not None:
         from wordwave.tasks.translation import score, score_lines
 
-        scores = score(translator, best, references)
-        print("\n".join(score_lines(scores.plain())), file=sys.stderr)
+        print("\n".join(score_lines(score(translator, best, references))), file=sys.stderr)
 
 
 def _references(options: TranslateOptions) -> list[str] | None:

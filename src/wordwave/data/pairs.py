@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, DataSet, dataset_named, names
 from wordwave.data.splits import DEV_SHARE
-from wordwave.data.tables import Cell, class_cell, label_cell, number_cell, read_table, text_cell
+from wordwave.data.tables import (
+    Cell,
+    PartsOf,
+    Rows,
+    class_cell,
+    label_cell,
+    number_cell,
+    read_table,
+    text_cell,
+)
 from wordwave.errors import WordwaveError
 from wordwave.files import DAMAGED, open_binary, sha256_of
 
@@ -18,7 +26,7 @@ BUILT_IN_FILE = BUILT_IN_FOLDER / "paws-wiki.dev.tsv.gz"
 
 
 @dataclass(frozen=True)
-class TextPairs:
+class TextPairs(Rows):
     """Pairs of sentences, each with a label, or with a score as a decimal number."""
 
     first: list[str] = field(repr=False)
@@ -26,16 +34,6 @@ class TextPairs:
     labels: list[str] = field(repr=False)
     name: str = "pairs"
     """Where they come from, for messages."""
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def subset(self, rows: Iterable[int], name: str) -> TextPairs:
-        rows = list(rows)
-        first, second, labels = (
-            [part[i] for i in rows] for part in (self.first, self.second, self.labels)
-        )
-        return TextPairs(first, second, labels, name)
 
     def joined(self, other: TextPairs) -> TextPairs:
         """These pairs and others."""
@@ -64,17 +62,8 @@ def _key(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class PairSplits:
-    """The training, validation and test sets."""
-
-    train: TextPairs
-    dev: TextPairs | None
-    test: TextPairs | None
-
-    def fingerprint(self) -> str:
-        """A hash of all pairs."""
-        given = [part for part in (self.train, self.dev, self.test) if part is not None]
-        return sha256_of(repr((p.first, p.second, p.labels)).encode() for p in given)[:16]
+class PairSplits(PartsOf[TextPairs]):
+    """The training, validation and test pairs."""
 
 
 def read_pairs(

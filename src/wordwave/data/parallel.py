@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, data_home, dataset_named
-from wordwave.data.tables import read_prepared, read_texts
+from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, dataset_named
+from wordwave.data.tables import PartsOf, Rows, read_prepared, read_texts
 from wordwave.errors import WordwaveError
-from wordwave.files import sha256_of
 
 BUILT_IN_FILE = BUILT_IN_FOLDER / "homeassistant-2026.9.4.en-de.tsv.gz"
 BUILT_IN_LANGUAGES = ("en", "de")
@@ -20,7 +18,7 @@ MAX_DEV_PAIRS = 1000
 
 
 @dataclass(frozen=True)
-class ParallelSentences:
+class ParallelSentences(Rows):
     """Sentences and their translations; sentence i of one is that of the other."""
 
     sources: list[str] = field(repr=False)
@@ -28,28 +26,12 @@ class ParallelSentences:
     name: str = "pairs"
     """Where they come from, for messages."""
 
-    def __len__(self) -> int:
-        return len(self.sources)
-
-    def subset(self, rows: Iterable[int], name: str) -> ParallelSentences:
-        chosen = list(rows)
-        return ParallelSentences(
-            [self.sources[i] for i in chosen], [self.targets[i] for i in chosen], name
-        )
-
 
 @dataclass(frozen=True)
-class ParallelSplits:
-    """The training, validation and test sets."""
+class ParallelSplits(PartsOf[ParallelSentences]):
+    """The training, validation and test pairs."""
 
-    train: ParallelSentences
     dev: ParallelSentences
-    test: ParallelSentences | None
-
-    def fingerprint(self) -> str:
-        """A hash of all pairs."""
-        given = [part for part in (self.train, self.dev, self.test) if part is not None]
-        return sha256_of(repr((part.sources, part.targets)).encode() for part in given)[:16]
 
 
 def read_pairs(source: str | Path, target: str | Path) -> ParallelSentences:
@@ -117,10 +99,3 @@ def _built_in(*, reverse: bool) -> ParallelSplits:
         bucket = zlib.crc32(english.lower().encode()) % 34
         rows["test" if bucket == 0 else "dev" if bucket == 1 else "train"].append(row)
     return ParallelSplits(*(pairs.subset(rows[name], f"built-in {name}") for name in rows))
-
-
-def first_release(name: str) -> list[str] | None:
-    """The German test sentences as first released, which papers of 2016 to 2020 used, if they are
-    in the data home: multi30k/paper/test.de.gz, which `data prepare` cannot download."""
-    file = data_home() / name / "paper" / "test.de.gz"
-    return list(read_texts(file, form="txt")) if file.is_file() else None

@@ -9,26 +9,16 @@ from math import floor
 from typing import Any
 
 from wordwave.data.registry import DataSet, dataset_named
-from wordwave.data.tables import Examples, read_prepared
+from wordwave.data.tables import Examples, PartsOf, read_prepared
 from wordwave.errors import WordwaveError
-from wordwave.files import sha256_of
 
 N_FOLDS = 10
 DEV_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Splits:
-    """The training, validation and test sets."""
-
-    train: Examples
-    dev: Examples | None
-    test: Examples | None
-
-    def fingerprint(self) -> str:
-        """A hash of all examples."""
-        given = [part for part in (self.train, self.dev, self.test) if part is not None]
-        return sha256_of(repr((part.texts, part.labels)).encode() for part in given)[:16]
+class Splits(PartsOf[Examples]):
+    """The training, validation and test examples."""
 
 
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:

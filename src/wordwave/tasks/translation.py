@@ -184,25 +184,12 @@ def likelihood(model: nn.Module, pairs: SentencePairs) -> float:
     return -total / n
 
 
-class _Score(TypedDict):
-    value: float
-    interval: tuple[float, float]
-    signature: str
-
-
-class _TestScores(TypedDict):
-    n: int
-    bleu: _Score
-    tokenised_bleu: _Score
-    chrf: _Score
-
-
 class _Optional(TypedDict, total=False):
     dev_bleu: float
 
 
 class _Result(_Optional):
-    test: _TestScores | None
+    test: TranslationScores | None
     dev_likelihood: float
     averaged: bool
     steps: int
@@ -302,11 +289,11 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
 
     def _scored(
         self, pairs: ParallelSentences, beam: BeamConfig | None = None
-    ) -> tuple[list[Translation], int, dict[str, Any]]:
+    ) -> tuple[list[Translation], int, TranslationScores]:
         """The best translations, the number of sentences that were truncated, and the scores."""
         found, n_truncated = self.text_model.translations(pairs.sources, beam)
         best = [translations[0] for translations in found]
-        return best, n_truncated, score(self.text_model, best, pairs.targets).plain()
+        return best, n_truncated, score(self.text_model, best, pairs.targets)
 
     @property
     def run_name(self) -> str:
@@ -340,7 +327,7 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
                 f"{n_truncated:,} of {len(data):,} sentences were truncated to "
                 f"{self.text_model.subwords.max_length} subwords"
             )
-        return Evaluation(scores, lines)
+        return Evaluation({**scores}, lines)
 
 
 def load_pairs(data: ParallelDataConfig) -> ParallelSplits:
@@ -374,7 +361,7 @@ def score(
     )
 
 
-def score_lines(scores: dict[str, Any]) -> list[str]:
+def score_lines(scores: Mapping[str, Any]) -> list[str]:
     """Each score with its interval and signature."""
     names = {"bleu": "BLEU", "tokenised_bleu": "BLEU, lower-case tokens", "chrf": "chrF"}
     lines = []
