@@ -67,7 +67,9 @@ class _Result(_Trial):
 
 def is_record(record: Record) -> bool:
     """Whether a record has all fields of its kind, with the right types."""
-    return fits(record, _Result if record.get("kind") == "result" else _Trial)
+    if record.get("kind") != "result":
+        return fits(record, _Trial)
+    return fits(record, _Result) and bool(record["curve"] or record["stopped"])
 
 
 def dev_accuracy(result: Record) -> float | None:
