@@ -179,7 +179,8 @@ class Table5(LongTable):
             return count_parameters(translation_model(config.model, config.text.bpe_size))
 
     def train(self, cell: LongCell) -> Record:
-        from wordwave.tasks.translation import load_pairs, score
+        from wordwave.data.parallel import load_pairs
+        from wordwave.tasks.translation import score
         from wordwave.tasks.translator import Translator
 
         data = cell.config.data

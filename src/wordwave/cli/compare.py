@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wordwave.cli.console import Console, parsed
 from wordwave.cli.progress import completed
-from wordwave.data.config import DataConfig
+from wordwave.data.splits import DataConfig
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.grid import Grid, Store, check_grid

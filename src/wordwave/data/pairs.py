@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, DataSet, dataset_named, names
-from wordwave.data.splits import DEV_SHARE
+from wordwave.data.splits import DEV_SHARE, IN_MEMORY
 from wordwave.data.tables import (
     Cell,
     PartsOf,
@@ -23,6 +23,42 @@ from wordwave.errors import WordwaveError
 from wordwave.files import DAMAGED, open_binary, sha256_of
 
 BUILT_IN_FILE = BUILT_IN_FOLDER / "paws-wiki.dev.tsv.gz"
+
+
+@dataclass(frozen=True)
+class PairDataConfig:
+    """The pairs of sentences of a matcher."""
+
+    data: str = ""
+    """built-in (a part of PAWS-Wiki, no download), another data set by name (paws-wiki, paws-qqp,
+    sts-b, sick), or a file of your own: .csv, .tsv or .jsonl, also .gz."""
+    dev: str | None = None
+    """Validation set: a file; by default a tenth of the training pairs, cut so that it shares no
+    sentence with the others. It selects the best epoch."""
+    test: str | None = None
+    """Test set: a file, evaluated once at the end."""
+    text_a: str = "text_a"
+    """The column of first sentences in files of your own."""
+    text_b: str = "text_b"
+    """The column of second sentences."""
+    label: str = "label"
+    """The column of labels: any names of classes."""
+    similarity: str | None = None
+    """A column of numbers, such as similarities, to predict instead of a label."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names; none for a data set by name."""
+        named = tuple(name for name in (self.data, self.dev, self.test) if name)
+        known = [IN_MEMORY, *pair_set_names()]
+        return () if len(named) == 1 and named[0] in known else named
+
+    @property
+    def predicts_scores(self) -> bool:
+        """Whether a number is predicted, not a class."""
+        if self.data in names("matching"):
+            return not dataset_named(self.data).classes
+        return self.similarity is not None
 
 
 @dataclass(frozen=True)

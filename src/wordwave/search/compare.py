@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from wordwave.config_io import to_dict, with_settings
-from wordwave.data.config import DataConfig
+from wordwave.data.splits import DataConfig
 from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
 from wordwave.files import write_text
 from wordwave.grid import Count, Positive, Record, Share, fits

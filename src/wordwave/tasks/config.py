@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from wordwave.config_io import task_of as task_of
-from wordwave.data.config import IN_MEMORY as IN_MEMORY
-from wordwave.data.config import DataConfig as DataConfig
-from wordwave.data.config import LanguageModelDataConfig as LanguageModelDataConfig
-from wordwave.data.config import PairDataConfig as PairDataConfig
-from wordwave.data.config import ParallelDataConfig as ParallelDataConfig
-from wordwave.data.config import SentenceDataConfig
+from wordwave.data.pairs import PairDataConfig as PairDataConfig
+from wordwave.data.parallel import ParallelDataConfig as ParallelDataConfig
+from wordwave.data.splits import IN_MEMORY as IN_MEMORY
+from wordwave.data.splits import DataConfig as DataConfig
 from wordwave.errors import WordwaveError
 from wordwave.limits import COUNT, SCALE, WIDTH, check_fractions, check_limits, check_unused
 from wordwave.models.config import (
@@ -121,6 +119,23 @@ class MatchingConfig(TaskConfig):
     text: TextConfig = field(default_factory=lambda: TextConfig(unknown_words="hashed"))
     model: PairModelConfig = field(default_factory=PairModelConfig)
     training: MatchingTrainingConfig = field(default_factory=MatchingTrainingConfig)
+
+
+@dataclass(frozen=True)
+class SentenceDataConfig:
+    """The sentences of an encoder."""
+
+    data: str = ""
+    """Sentences, one per line: a text file, also .gz."""
+    teacher: str | None = None
+    """Vectors of these sentences by another model, which are imitated: a .npy file with a float16
+    or float32 row per sentence, or the name or folder of a sentence-transformers model, which
+    encodes them once. By default none: two halves of a sentence are trained to be similar."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, and the teacher, that it names."""
+        return tuple(name for name in (self.data, self.teacher) if name)
 
 
 @dataclass(frozen=True)
@@ -246,6 +261,36 @@ class TranslationConfig(TaskConfig):
     text: SubwordConfig = field(default_factory=SubwordConfig)
     model: TranslationModelConfig = field(default_factory=TranslationModelConfig)
     training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
+
+
+@dataclass(frozen=True)
+class LanguageModelDataConfig:
+    """The text of a language model."""
+
+    data: str = "python-help"
+    """python-help (the documentation in Python itself, no download), text8, enwik8, or a UTF-8 text
+    file of your own, also .gz and .xz, which is split 90/5/5 into training, validation and test."""
+    unit: Literal["char", "byte"] | None = None
+    """Predict characters or bytes; by default characters, for enwik8 bytes."""
+    eval_chars: int = 20_000
+    """Characters at the start of the validation set that each evaluation in training scores; 0 for
+    all."""
+    test_chars: int = 0
+    """Characters of the validation and the test set that the finished model is scored on; 0 for
+    all."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file that it names; none for a text by name."""
+        from wordwave.data.corpora import corpus_names
+
+        return () if self.data in corpus_names() else (self.data,)
+
+    def __post_init__(self) -> None:
+        check_limits(self, {"eval_chars": COUNT, "test_chars": COUNT})
+        for name in ("eval_chars", "test_chars"):
+            if getattr(self, name) == 1:
+                raise WordwaveError(f"{name} must be 0 or at least 2, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)

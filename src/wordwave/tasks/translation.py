@@ -14,16 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.data.config import PAIRS, ParallelDataConfig
-from wordwave.data.parallel import (
-    ParallelSentences,
-    ParallelSplits,
-    cut_dev,
-    load_named,
-    read_pairs,
-)
-from wordwave.data.registry import BUILT_IN, names
-from wordwave.errors import WordwaveError, unknown
+from wordwave.data.parallel import ParallelSentences, ParallelSplits, load_pairs, read_pairs
+from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 from wordwave.models.utils import eval_mode
@@ -328,24 +320,6 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
                 f"{self.text_model.subwords.max_length} subwords"
             )
         return Evaluation({**scores}, lines)
-
-
-def load_pairs(data: ParallelDataConfig) -> ParallelSplits:
-    """Training, validation and test set; the last is `None` where none is named."""
-    if data.source is None:
-        known = (BUILT_IN, *names("translation"))
-        if data.data not in known:
-            raise WordwaveError(
-                f"{unknown('data', data.data, known)}; files of your own are named by --source "
-                "and --target"
-            )
-        return load_named(data.data, data.source_language, data.target_language)
-    train, dev, test = (
-        read_pairs(getattr(data, one), getattr(data, other)) if getattr(data, one) else None
-        for one, other in PAIRS
-    )
-    assert train is not None
-    return ParallelSplits(*(cut_dev(train) if dev is None else (train, dev)), test)
 
 
 def score(
