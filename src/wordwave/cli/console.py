@@ -17,7 +17,7 @@ from rich.segment import Segment
 from wordwave.config_io import task_of
 from wordwave.embedding.config import EmbeddingConfig, EmbeddingKind
 from wordwave.errors import WordwaveError
-from wordwave.limits import THREADS, check_limits
+from wordwave.limits import THREADS, Limited
 from wordwave.migrate import upgrade_flags
 
 # The flag is --embedding, not --kind. It is named here, as the core does not depend on tyro.
@@ -26,6 +26,7 @@ EmbeddingConfig.__annotations__["kind"] = Annotated[EmbeddingKind, tyro.conf.arg
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(help="The folder of a run.")]
 Threads = Annotated[
     int,
+    THREADS,
     tyro.conf.arg(help="Number of CPU threads; more than one is faster for large models only."),
 ]
 CONTROL = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
@@ -33,13 +34,10 @@ CONTROL = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
 
 
 @dataclass(frozen=True)
-class UseThreads:
+class UseThreads(Limited):
     """What a command may use."""
 
     threads: Threads = 1
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"threads": THREADS})
 
     def set_threads(self) -> None:
         import torch

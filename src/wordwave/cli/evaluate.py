@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from wordwave.cli.console import Console, UseRun, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
-from wordwave.limits import check_limits
 from wordwave.tables import ResultTable
 from wordwave.tasks.config import task_of
 
@@ -103,7 +103,7 @@ class EvaluateEncoder(EvaluateOptions):
     """The column of two labels."""
     similarity: str | None = None
     """A column of numbers to compare with, instead of labels."""
-    order_weight: float | None = None
+    order_weight: Annotated[float | None, (0, 1)] = None
     """Weight α of the order part in the cosine, from 0 to 1; by default that of the run."""
 
     files = ("data", "text_a", "text_b", "label", "similarity")
@@ -111,7 +111,6 @@ class EvaluateEncoder(EvaluateOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_limits(self, {"order_weight": (0, 1)})
         if self.data is None:
             raise WordwaveError("name pairs of sentences to score: wordwave evaluate RUN FILE")
 
@@ -148,11 +147,11 @@ class EvaluateLanguageModel(EvaluateOptions):
 
     data: Path | None = None
     """A text file, also .gz and .xz; by default the run's own test set."""
-    characters: int = 0
+    characters: Annotated[int, (0, inf)] = 0
     """Characters to score, from the start; 0 for all."""
-    memory: int | None = None
+    memory: Annotated[int | None, (0, inf)] = None
     """Characters that each one attends to; by default the run's eval_memory_length."""
-    batch_size: int = 16
+    batch_size: Annotated[int, (1, inf)] = 16
     """Streams in which the text is processed; does not change the scores."""
     picture: Path | None = None
     """Plot the learnt frequencies of the characters: .png, .svg or .pdf."""
@@ -165,8 +164,6 @@ class EvaluateLanguageModel(EvaluateOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        limits = {"characters": 0, "memory": 0, "batch_size": 1}
-        check_limits(self, {name: (least, float("inf")) for name, least in limits.items()})
         if self.picture is not None:
             from wordwave.plotting import check_format
 

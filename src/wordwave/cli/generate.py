@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Annotated
 
 from wordwave.cli.console import UseRun, parsed
 from wordwave.cli.stream import standard_input, write_lines
 from wordwave.errors import WordwaveError
-from wordwave.limits import LENGTH, LOOK_BACK, check_limits
+from wordwave.limits import LENGTH, LOOK_BACK
 from wordwave.tasks.config import Sampling
 
 
@@ -20,15 +21,11 @@ class GenerateOptions(UseRun):
     prompt: str | None = None
     """The prompt, of any length; - reads it from standard input; by default a new line is
     started."""
-    length: int = 500
+    length: Annotated[int, (0, LENGTH[1])] = 500
     """Number of characters to generate; of bytes for a byte-level model."""
     sampling: Sampling = field(default_factory=Sampling)
-    memory: int | None = None
+    memory: Annotated[int | None, LOOK_BACK] = None
     """Length of the memory in characters; by default the run's eval_memory_length."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_limits(self, {"length": (0, LENGTH[1]), "memory": LOOK_BACK})
 
 
 def generate(args: list[str], prog: str) -> None:

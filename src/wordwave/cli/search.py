@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from wordwave.cli.console import Console
 from wordwave.cli.progress import completed
@@ -12,7 +12,7 @@ from wordwave.cli.train import options_from
 from wordwave.data.registry import names
 from wordwave.errors import WordwaveError
 from wordwave.grid import MAX_JOBS, Record
-from wordwave.limits import check_limits
+from wordwave.limits import Limited
 from wordwave.search.spaces import SpaceName
 from wordwave.search.trials import (
     SearchPlan,
@@ -31,7 +31,7 @@ MAX_TRIALS = 100_000
 
 
 @dataclass(frozen=True)
-class SearchOptions(ClassificationConfig):
+class SearchOptions(Limited, ClassificationConfig):
     """Hyperparameter search: each trial draws settings from a search space, trains a classifier and
     is scored on the validation set.
 
@@ -47,9 +47,9 @@ class SearchOptions(ClassificationConfig):
     """Search space. paper: batch size, learning rate, weight decay, hidden units and filters of the
     paper; narrow: learning rate, dropout and word dropout; wide: more values, also of the read-out
     and of whatever else the encoder and embedding use."""
-    trials: int = 20
+    trials: Annotated[int, (1, MAX_TRIALS)] = 20
     """Number of trials of the search, all commands and processes together."""
-    jobs: int = 2
+    jobs: Annotated[int, (1, MAX_JOBS)] = 2
     """Trials at once, one process and thread each."""
     out: Path = Path("out/search")
     """Folder for the records, best.yaml and trials.csv."""
@@ -58,7 +58,6 @@ class SearchOptions(ClassificationConfig):
 def search(args: list[str], prog: str) -> None:
     """`wordwave search`"""
     options, config = options_from(args, prog, SearchOptions, ClassificationConfig)
-    check_limits(options, {"trials": (1, MAX_TRIALS), "jobs": (1, MAX_JOBS)})
     try:
         import optuna  # noqa: F401
     except ModuleNotFoundError:

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from wordwave.cli.console import Console, UseThreads, parsed
 from wordwave.cli.progress import COUNT, progress
 from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
-from wordwave.limits import check_limits
 from wordwave.recipes import C, read_recipe
 from wordwave.tasks.config import (
     ClassificationConfig,
@@ -40,12 +40,8 @@ class RunOptions(UseThreads):
     a recipe. Flags take precedence."""
     out: Path | None = None
     """The run folder; by default one in runs/, named after data and model."""
-    save_every: float = 60.0
+    save_every: Annotated[float, (0, inf)] = 60.0
     """Seconds between two checkpoints; one is always saved at Ctrl-C."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_limits(self, {"save_every": (0, float("inf"))})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from wordwave.config_io import task_of as task_of
 from wordwave.data.pairs import PairDataConfig as PairDataConfig
@@ -11,7 +11,7 @@ from wordwave.data.parallel import ParallelDataConfig as ParallelDataConfig
 from wordwave.data.splits import IN_MEMORY as IN_MEMORY
 from wordwave.data.splits import DataConfig as DataConfig
 from wordwave.errors import WordwaveError
-from wordwave.limits import COUNT, SCALE, WIDTH, check_fractions, check_limits, check_unused
+from wordwave.limits import COUNT, FRACTION, SCALE, SEED, WIDTH, Limited, check_unused
 from wordwave.models.config import (
     ModelConfig,
     PairModelConfig,
@@ -20,6 +20,8 @@ from wordwave.models.config import (
     TranslationModelConfig,
 )
 from wordwave.training.config import Precision, Schedule, TrainingConfig
+
+BPE_SIZE = (256, 1_000_000)
 
 
 class TaskConfig:
@@ -40,17 +42,17 @@ class TaskConfig:
 
 
 @dataclass(frozen=True)
-class TextConfig:
+class TextConfig(Limited):
     """Tokenizer, vocabulary and pretrained vectors."""
 
     tokenizer: Literal["plain", "kim", "bpe"] = "plain"
     """plain: lower-case words and punctuation; kim: the cleaning of Kim (2014), customary for these
     data sets; bpe: subwords, trained on the training set."""
-    bpe_size: int = 8000
+    bpe_size: Annotated[int, BPE_SIZE] = 8000
     """bpe: vocabulary size."""
-    min_count: int = 1
+    min_count: Annotated[int, (1, COUNT[1])] = 1
     """Words that are rarer in the training set become the unknown word."""
-    max_vocabulary: int | None = None
+    max_vocabulary: Annotated[int | None, (1, COUNT[1])] = None
     """Keep only this many of the most frequent training words."""
     unknown_words: Literal["shared", "hashed"] = "shared"
     """What stands for a word that is not in the vocabulary: one vector for all of them, or that of
@@ -58,24 +60,15 @@ class TextConfig:
     vectors: str | None = None
     """Pretrained vectors: a file (word2vec .bin, GloVe or fastText text, .npy beside .words.txt),
     or the name of one under vectors/ in the data home. They set the width of the embedding."""
-    vector_scale: float = 1.0
+    vector_scale: Annotated[float, (-1e6, 1e6)] = 1.0
     """Factor that pretrained vectors are multiplied by."""
     freeze_vectors: bool = False
     """Do not train pretrained vectors."""
-    extra_words: int = 100_000
+    extra_words: Annotated[int, COUNT] = 100_000
     """Maximum number of words with a pretrained vector that are not in the training set."""
 
     def __post_init__(self) -> None:
-        check_limits(
-            self,
-            {
-                "bpe_size": (256, 1_000_000),
-                "min_count": (1, COUNT[1]),
-                "max_vocabulary": (1, COUNT[1]),
-                "vector_scale": (-1e6, 1e6),
-                "extra_words": COUNT,
-            },
-        )
+        super().__post_init__()
         if self.max_vocabulary is not None and self.tokenizer == "bpe":
             raise WordwaveError("max_vocabulary does not go with 'bpe': set bpe_size instead")
         if self.freeze_vectors and self.vectors is None:
@@ -100,14 +93,10 @@ class MatchingTrainingConfig(TrainingConfig):
     epochs: int = 12
     batch_size: int = 64
     word_dropout: float = 0.0
-    word_renaming: float = 0.5
+    word_renaming: Annotated[float, FRACTION] = 0.5
     """Probability that a word of a training pair, except the 100 most frequent ones, is replaced by
     a random other one, the same wherever it stands in both sentences: what decides is then how
     words are arranged."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fractions(self, "word_renaming")
 
 
 @dataclass(frozen=True)
@@ -139,14 +128,11 @@ class SentenceDataConfig:
 
 
 @dataclass(frozen=True)
-class SentenceTextConfig:
+class SentenceTextConfig(Limited):
     """The subwords of an encoder."""
 
-    bpe_size: int = 24_000
+    bpe_size: Annotated[int, BPE_SIZE] = 24_000
     """Number of BPE subwords of lower-cased words, trained on the sentences."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"bpe_size": (256, 1_000_000)})
 
 
 @dataclass(frozen=True)
@@ -154,17 +140,17 @@ class SentenceTrainingConfig(TrainingConfig):
     """Training of an encoder."""
 
     epochs: int = 10
-    batch_size: int = 256
+    batch_size: Annotated[int, (2, 10**9)] = 256
     """Sentences per batch and process; they are compared with each other."""
     learning_rate: float = 2e-2
     word_dropout: float = 0.0
     """Not for encoders."""
-    temperature: float = 0.2
+    temperature: Annotated[float, (1e-3, 1e3)] = 0.2
     """Differences of cosines are divided by this in the order loss."""
-    similarity_loss: float = 30.0
+    similarity_loss: Annotated[float, SCALE] = 30.0
     """Weight of the squared differences between the cosines of each part in a batch and those of
     the teacher; without a teacher, between the cosines of the order part and the meaning part."""
-    order_loss: float = 0.3
+    order_loss: Annotated[float, SCALE] = 0.3
     """Weight of the loss that makes a sentence with reordered words less similar than one without a
     word or two."""
     random_positions: int = 0
@@ -175,15 +161,6 @@ class SentenceTrainingConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_limits(
-            self,
-            {
-                "batch_size": (2, 10**9),  # sentences of a batch are compared with each other
-                "temperature": (1e-3, 1e3),
-                "similarity_loss": SCALE,
-                "order_loss": SCALE,
-            },
-        )
         unused = ("word_dropout", "random_positions", "amplitude_penalty")
         check_unused(self, "sentence encoders", *unused)
 
@@ -200,7 +177,7 @@ class SentenceEmbeddingConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
-class SubwordConfig:
+class SubwordConfig(Limited):
     """The subword vocabulary that both languages share."""
 
     words: Literal["moses", "spaced"] = "moses"
@@ -208,11 +185,8 @@ class SubwordConfig:
     lower_case: bool = False
     """Lower-case all text, as most published scores on Multi30k do; translations are recased by the
     spelling of the training set."""
-    bpe_size: int = 10_000
+    bpe_size: Annotated[int, BPE_SIZE] = 10_000
     """Number of BPE subwords, trained on the training set of both languages."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"bpe_size": (256, 1_000_000)})
 
 
 @dataclass(frozen=True)
@@ -232,12 +206,12 @@ class TranslationTrainingConfig(TrainingConfig):
     word_dropout: float = 0.0
     """Probability that an input token, of the source or of the target, is replaced by the unknown
     token."""
-    label_smoothing: float = 0.1
+    label_smoothing: Annotated[float, FRACTION] = 0.1
     """Probability mass spread evenly over all tokens of the target."""
-    average: int = 5
+    average: Annotated[int, (0, 1_000)] = 5
     """At the end, average the weights of this many last evaluations, and keep the average if it
     scores higher on the validation set; 0 for none."""
-    eval_bleu: int = 200
+    eval_bleu: Annotated[int, COUNT] = 200
     """Validation sentences translated (greedily) at each evaluation, for their BLEU; 0 for none."""
     select: Literal["likelihood", "bleu"] = "likelihood"
     """Validation score that selects the best weights: mean log-probability of a token, or BLEU."""
@@ -246,8 +220,6 @@ class TranslationTrainingConfig(TrainingConfig):
         super().__post_init__()
         if self.row_sparse:
             raise WordwaveError("row_sparse must be off for translation: every row has a gradient")
-        check_limits(self, {"average": (0, 1_000), "eval_bleu": COUNT})
-        check_fractions(self, "label_smoothing")
         if self.select == "bleu" and not self.eval_bleu:
             raise WordwaveError("select 'bleu' needs eval_bleu above 0, got 0")
 
@@ -264,7 +236,7 @@ class TranslationConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
-class LanguageModelDataConfig:
+class LanguageModelDataConfig(Limited):
     """The text of a language model."""
 
     data: str = "python-help"
@@ -272,10 +244,10 @@ class LanguageModelDataConfig:
     file of your own, also .gz and .xz, which is split 90/5/5 into training, validation and test."""
     unit: Literal["char", "byte"] | None = None
     """Predict characters or bytes; by default characters, for enwik8 bytes."""
-    eval_chars: int = 20_000
+    eval_chars: Annotated[int, COUNT] = 20_000
     """Characters at the start of the validation set that each evaluation in training scores; 0 for
     all."""
-    test_chars: int = 0
+    test_chars: Annotated[int, COUNT] = 0
     """Characters of the validation and the test set that the finished model is scored on; 0 for
     all."""
 
@@ -287,7 +259,7 @@ class LanguageModelDataConfig:
         return () if self.data in corpus_names() else (self.data,)
 
     def __post_init__(self) -> None:
-        check_limits(self, {"eval_chars": COUNT, "test_chars": COUNT})
+        super().__post_init__()
         for name in ("eval_chars", "test_chars"):
             if getattr(self, name) == 1:
                 raise WordwaveError(f"{name} must be 0 or at least 2, got {getattr(self, name)}")
@@ -329,21 +301,21 @@ class LanguageModelConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Limited):
     """How the next character is sampled."""
 
     temperature: float = 0.8
     """Softmax temperature; lower is more predictable, 0 for greedy decoding."""
-    top_k: int = 0
+    top_k: Annotated[int, COUNT] = 0
     """Sample from the k most probable characters only; 0 for all."""
     top_p: float = 1.0
     """Sample from the smallest set of characters with this total probability (nucleus sampling)."""
-    seed: int = 0
+    seed: Annotated[int, SEED] = 0
     """Random seed; the same seed gives the same text."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):
             raise WordwaveError(f"temperature must be at least 0, got {self.temperature}")
-        check_limits(self, {"top_k": COUNT, "seed": (0, 2**63 - 1)})
+        super().__post_init__()
         if not 0 < self.top_p <= 1:
             raise WordwaveError(f"top_p must be in (0, 1], got {self.top_p}")
