@@ -7,7 +7,7 @@ embeddings: rows then seldom differ by the luck of a search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
@@ -22,7 +22,6 @@ from wordwave.errors import WordwaveError
 
 if TYPE_CHECKING:
     from wordwave.grid import Record, Store
-    from wordwave.search.spaces import Setting
     from wordwave.search.trials import SearchPlan
 
 
@@ -116,10 +115,12 @@ class SearchRun:
 
     def _record(self, cell: TrainingCell, plan: SearchPlan) -> Record:
         """The trials of a finished search; the folder may hold more than this protocol has."""
+        from wordwave.config_io import nested
         from wordwave.search.trials import dev_accuracy
+        from wordwave.tasks.config import ClassificationConfig
 
         trials = [
-            {"settings": by_section(plan.varied, r["params"]), "dev_accuracy": dev_accuracy(r)}
+            {"settings": nested(ClassificationConfig, r["params"]), "dev_accuracy": dev_accuracy(r)}
             for r in plan.results()
             if r["trial"] <= plan.total and not r["stopped"]
         ]
@@ -132,11 +133,3 @@ class SearchRun:
             "n_dev": len(plan.parts.dev),
             **provenance(),
         }
-
-
-def by_section(varied: Iterable[Setting], values: Mapping[str, object]) -> Record:
-    """Settings by section of the configuration."""
-    settings: Record = {}
-    for setting in varied:
-        settings.setdefault(setting.part, {})[setting.name] = values[setting.name]
-    return settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.config_io import from_dict, to_dict, with_settings
+from wordwave.config_io import flatten, from_dict, to_dict, with_settings
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
@@ -99,7 +99,7 @@ def test_every_value_of_a_space_makes_a_config_that_can_be_read_back(space):
         values = setting.values
         for value in (values.low, values.high) if isinstance(values, Range) else values:
             config = with_settings(ClassificationConfig(), **{setting.name: value})
-            assert getattr(getattr(config, setting.part), setting.name) == value
+            assert flatten(config)[setting.name] == value
             assert from_dict(ClassificationConfig, to_dict(config)) == config
 
 
@@ -132,7 +132,7 @@ def test_a_search_that_goes_on_draws_what_an_undisturbed_one_draws(tmp_path):
 
 
 def test_the_first_trial_has_the_given_settings_if_the_space_holds_them(tmp_path, few):
-    few(Setting("training", "batch_size", (16, 32, 64)), Setting("model", "dim", (2, 4)))
+    few(Setting("batch_size", (16, 32, 64)), Setting("dim", (2, 4)))
     search = search_in(tmp_path / "held", 2, batch_size=16)
     run_trials(search)
     first, second = drawn(search)
@@ -157,7 +157,7 @@ from pathlib import Path
 sys.path += sys.argv[2:]
 from test_search import SPACES, Setting, search_in
 values = (1, 2, 3, 4, 5, 6)
-SPACES["paper"] = tuple(Setting("training", name, values) for name in ("patience", "batch_size"))
+SPACES["paper"] = tuple(Setting(name, values) for name in ("patience", "batch_size"))
 folder = Path(sys.argv[1])
 search = search_in(folder, 30)
 while len(list(folder.glob("ready-*"))) < 3:
@@ -181,7 +181,7 @@ def test_processes_in_one_folder_make_its_trials_together_and_none_twice(tmp_pat
     processes = [subprocess.Popen([*command, str(i)]) for i in range(3)]
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
     values = (1, 2, 3, 4, 5, 6)
-    few(*(Setting("training", name, values) for name in ("patience", "batch_size")))
+    few(*(Setting(name, values) for name in ("patience", "batch_size")))
     results = search_in(tmp_path, 30).results()
     assert [result["trial"] for result in results] == list(range(1, 31))
     assert len({tuple(result["params"].values()) for result in results}) == 30
@@ -189,7 +189,7 @@ def test_processes_in_one_folder_make_its_trials_together_and_none_twice(tmp_pat
 
 
 def test_a_space_that_is_used_up_ends_the_search(tmp_path, few):
-    few(Setting("model", "hidden_dim", (3, 4)), Setting("training", "batch_size", (32, 64)))
+    few(Setting("hidden_dim", (3, 4)), Setting("batch_size", (32, 64)))
     search = search_in(tmp_path, 100, epochs=1)
     run_trials(search)
     assert search.total == 4
@@ -197,7 +197,7 @@ def test_a_space_that_is_used_up_ends_the_search(tmp_path, few):
 
 
 def test_settings_with_which_training_breaks_count_as_a_stopped_trial(tmp_path, few):
-    few(Setting("training", "learning_rate", (1e-3, 1e30)))
+    few(Setting("learning_rate", (1e-3, 1e30)))
     search = search_in(tmp_path, 2, precision="fp32")
     run_trials(search)
     broken = next(r for r in search.results() if r["params"]["learning_rate"] == 1e30)

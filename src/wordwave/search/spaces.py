@@ -50,9 +50,8 @@ def _has_vectors(config: ClassificationConfig) -> bool:
 
 @dataclass(frozen=True)
 class Setting:
-    """A hyperparameter: its part of the config, its values, and which configs use it."""
+    """A hyperparameter: the name of its flag, its values, and which configs use it."""
 
-    part: Literal["text", "model", "training"]
     name: str
     values: tuple[Any, ...] | Range
     is_used: Callable[[ClassificationConfig], bool] = lambda config: True
@@ -61,32 +60,32 @@ class Setting:
 SPACES: dict[SpaceName, tuple[Setting, ...]] = {
     # The paper's L2 is a term of the loss; weight_decay is decoupled from it, as in AdamW.
     "paper": (
-        Setting("training", "batch_size", (32, 64, 128)),
-        Setting("training", "learning_rate", (1e-3, 1e-4, 1e-5)),
-        Setting("training", "weight_decay", (0.0, 1e-3, 1e-4)),
-        Setting("model", "hidden_dim", (120, 128)),
-        Setting("model", "n_filters", (64, 128), _encoder("cnn")),
+        Setting("batch_size", (32, 64, 128)),
+        Setting("learning_rate", (1e-3, 1e-4, 1e-5)),
+        Setting("weight_decay", (0.0, 1e-3, 1e-4)),
+        Setting("hidden_dim", (120, 128)),
+        Setting("n_filters", (64, 128), _encoder("cnn")),
     ),
     "narrow": (
-        Setting("training", "learning_rate", (3e-4, 5e-4, 1e-3, 2e-3)),
-        Setting("training", "word_dropout", (0.0, 0.1)),
-        Setting("model", "dropout", (0.1, 0.3, 0.5)),
+        Setting("learning_rate", (3e-4, 5e-4, 1e-3, 2e-3)),
+        Setting("word_dropout", (0.0, 0.1)),
+        Setting("dropout", (0.1, 0.3, 0.5)),
     ),
     "wide": (
-        Setting("training", "batch_size", (32, 64, 128)),
-        Setting("training", "learning_rate", Range(1e-4, 1e-2, log=True)),
-        Setting("training", "weight_decay", (0.0, 1e-4, 1e-3, 1e-2)),
-        Setting("training", "word_dropout", Range(0.0, 0.3)),
-        Setting("training", "frequency_lr_scale", Range(1e-2, 1.0, log=True), _learns_frequencies),
-        Setting("model", "dropout", Range(0.0, 0.6)),
-        Setting("model", "hidden_dim", (0, 64, 128, 256)),
-        Setting("model", "pooling", ("sum", "mean"), _encoder("fasttext", "transformer")),
-        Setting("model", "n_filters", (64, 128, 256), _encoder("cnn")),
-        Setting("model", "n_layers", (1, 2), _encoder("lstm", "transformer")),
-        Setting("model", "feed_forward_dim", (64, 128, 256), _encoder("transformer")),
-        Setting("model", "readout", ("concat", "magnitude"), _is_complex),
-        Setting("model", "score", ("real", "magnitude"), _has_complex_scores),
-        Setting("text", "vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
+        Setting("batch_size", (32, 64, 128)),
+        Setting("learning_rate", Range(1e-4, 1e-2, log=True)),
+        Setting("weight_decay", (0.0, 1e-4, 1e-3, 1e-2)),
+        Setting("word_dropout", Range(0.0, 0.3)),
+        Setting("frequency_lr_scale", Range(1e-2, 1.0, log=True), _learns_frequencies),
+        Setting("dropout", Range(0.0, 0.6)),
+        Setting("hidden_dim", (0, 64, 128, 256)),
+        Setting("pooling", ("sum", "mean"), _encoder("fasttext", "transformer")),
+        Setting("n_filters", (64, 128, 256), _encoder("cnn")),
+        Setting("n_layers", (1, 2), _encoder("lstm", "transformer")),
+        Setting("feed_forward_dim", (64, 128, 256), _encoder("transformer")),
+        Setting("readout", ("concat", "magnitude"), _is_complex),
+        Setting("score", ("real", "magnitude"), _has_complex_scores),
+        Setting("vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
     ),
 }
 """`paper` and `narrow` are the same for every embedding; `wide` has some that only a few use."""
