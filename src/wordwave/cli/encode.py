@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Vector = np.ndarray[Any, np.dtype[np.float32]]
 
-BATCH = 2048
-
 
 @dataclass(frozen=True)
 class EncodeOptions(UseRun):
@@ -53,13 +51,7 @@ def encode(args: list[str], prog: str) -> None:
     model = options.load("classify", "match", "embed")
     columns = {"classify": "text", "match": "text_a"}
     column = getattr(model.config.data, columns.get(model.task, ""), "text")
-    texts = input_batches(
-        options.file,
-        partial(read_texts, text=options.text or column),
-        size=BATCH,
-        what="texts, one per line",
-        literal=str,
-    )
+    texts = input_batches(options.file, partial(read_texts, text=options.text or column))
 
     def vectors(texts: list[str]) -> tuple[list[Vector], int]:
         found, n_truncated = model.encode_and_truncated(texts)

@@ -18,7 +18,6 @@ from wordwave.errors import WordwaveError
 
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Some tools start a new line at these characters, too."""
-BATCH = 2048
 TableForm = tuple[Callable[[str], str], str]
 """How a cell is written, and what separates two cells."""
 TABLES = (".csv", ".tsv", ".jsonl", ".txt", ".gz")
@@ -114,13 +113,8 @@ def _input_rows(options: PredictOptions, columns: tuple[str, ...]) -> Iterator[l
         return {columns[0]: text}
 
     what = "pairs, two sentences and a tab between them" if columns[1:] else "texts"
-    return input_batches(
-        options.file,
-        partial(read_rows, text=columns),
-        size=BATCH,
-        what=f"{what}, one per line",
-        literal=literal,
-    )
+    read = partial(read_rows, text=columns)
+    return input_batches(options.file, read, what=what, literal=literal)
 
 
 def _table_form(out: Path) -> TableForm | None:

@@ -62,9 +62,7 @@ def translate(args: list[str], prog: str) -> None:
     search = BeamConfig(options.beam, options.n_best, options.length_penalty)
     translator = options.load("translate")
     references = _references(options)
-    sentences = input_batches(
-        options.file, read_lines, size=BATCH, what="sentences, one per line", literal=str
-    )
+    sentences = input_batches(options.file, read_lines, size=BATCH, what="sentences")
     note = f"sentences were truncated to {translator.subwords.max_length} subwords"
     batches = answered(sentences, lambda texts: translator.translations(texts, search), note)
     as_json = options.json or options.n_best > 1
