@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -52,7 +52,7 @@ class _Trial(TypedDict):
     kind: Literal["draw", "result"]
     trial: Count
     params: dict[str, str | float | bool | None]
-    search: dict[str, Any]
+    search: Mapping[str, Any]
 
 
 class _Result(_Trial):
@@ -143,9 +143,10 @@ class SearchPlan:
 
     def _upgraded(self, record: Record) -> Record:
         """With the names of this version; settings that are newer than a record have defaults."""
-        if not isinstance(record.get("search"), dict):
+        search = record.get("search")
+        if not isinstance(search, dict) or search.keys() == self.fixed.keys():
             return record
-        there = {**flatten(ClassificationConfig()), **upgrade_flat(record["search"])}
+        there = {**flatten(ClassificationConfig()), **upgrade_flat(search)}
         return {**record, "search": {name: there.get(name) for name in self.fixed}}
 
     def results(self) -> list[Record]:
@@ -153,17 +154,16 @@ class SearchPlan:
         but not what was only drawn for it."""
         found = [r for r in self.store.records() if r["kind"] == "result"]
         for result in found:
-            there, path = result["search"], self.store.path
+            there, problem = result["search"], ""
             for name, here in self.fixed.items():
                 if there[name] != here:
-                    raise WordwaveError(
-                        f"'{self.folder}' holds a search with {name} {there[name]!r}, here it is "
-                        f"{here!r}: choose another --out, or remove that folder"
-                    )
-            if not holds(self.varied, result["params"]):
+                    problem = f"a search with {name} {there[name]!r}, here it is {here!r}"
+                    break
+            if not problem and not holds(self.varied, result["params"]):
+                problem = f"trial {result['trial']} with settings outside the search space"
+            if problem:
                 raise WordwaveError(
-                    f"'{path}': trial {result['trial']} has settings outside the search space: "
-                    "choose another --out, or remove that folder"
+                    f"'{self.folder}' holds {problem}: choose another --out, or remove that folder"
                 )
         return sorted(found, key=lambda result: result["trial"])
 
@@ -185,6 +185,7 @@ class SearchPlan:
             pruner=optuna.pruners.MedianPruner(n_warmup_steps=FIRST_EVALUATED),
         )
         results, state = {r["trial"]: r for r in self.results()}, optuna.trial.TrialState
+        space = distributions_of(self.varied)
         for number, params in sorted(self._drawn().items()):
             result = results.get(number, {"curve": [], "stopped": ""})
             ended = state.PRUNED if result["stopped"] else state.COMPLETE
@@ -193,7 +194,7 @@ class SearchPlan:
                     state=ended if number in results else state.RUNNING,
                     value=dev_accuracy(result),
                     params=params,
-                    distributions=distributions_of(self.varied),
+                    distributions=space,
                     intermediate_values=dict(result["curve"]),
                 )
             )
