@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from wordwave.cli.console import Console, UseRun, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
+from wordwave.limits import COUNT
 from wordwave.tables import ResultTable
 from wordwave.tasks.config import task_of
 
@@ -147,11 +147,11 @@ class EvaluateLanguageModel(EvaluateOptions):
 
     data: Path | None = None
     """A text file, also .gz and .xz; by default the run's own test set."""
-    characters: Annotated[int, (0, inf)] = 0
+    characters: Annotated[int, COUNT] = 0
     """Characters to score, from the start; 0 for all."""
-    memory: Annotated[int | None, (0, inf)] = None
+    memory: Annotated[int | None, COUNT] = None
     """Characters that each one attends to; by default the run's eval_memory_length."""
-    batch_size: Annotated[int, (1, inf)] = 16
+    batch_size: Annotated[int, (1, 10**9)] = 16
     """Streams in which the text is processed; does not change the scores."""
     picture: Path | None = None
     """Plot the learnt frequencies of the characters: .png, .svg or .pdf."""
