@@ -110,7 +110,7 @@ class Table5Choices(Choices, Table5):
         return found
 
     def train(self, cell: LongCell) -> Record:
-        from wordwave.tasks.translation import load_pairs
+        from wordwave.data.parallel import load_pairs
 
         splits = replace(load_pairs(cell.config.data), test=None)
         record = self.train_in_folder(cell, splits)

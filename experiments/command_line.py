@@ -20,13 +20,14 @@ from experiments.cells import (
     table4_cells,
     table7_cells,
 )
+from experiments.cluster import Backend
 from experiments.protocol import KEY, Protocol, SearchConfig
 from wordwave.cli.console import parsed
 from wordwave.embedding.config import COMPARED, EmbeddingKind
 from wordwave.errors import WordwaveError
-from wordwave.grid import Backend, FailedCellsError, check_grid
+from wordwave.grid import FailedCellsError, check_grid
 from wordwave.models.config import ENCODERS, EncoderKind
-from wordwave.search.trials import SpaceName
+from wordwave.search.spaces import SpaceName
 
 if TYPE_CHECKING:
     from experiments.cells import TrainingCell

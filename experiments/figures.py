@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 from experiments.timing import epoch_seconds
 from wordwave.grid import Record
 from wordwave.models.config import ENCODERS
-from wordwave.plotting import COLOURS, ENDINGS, new_figure, save_png_and_svg, tidy
+from wordwave.plotting import COLOURS, new_figure, save_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+ENDINGS = (".png", ".svg")
 _BANDS = ((1, 4), (5, 49), (50, None))
 """Word counts in the training set."""
+
+
+def save_png_and_svg(figure: Any, path: Path) -> list[Path]:
+    """Save a figure as PNG and as SVG."""
+    return [save_figure(figure, path.with_name(path.name + ending)) for ending in ENDINGS]
 
 
 def draw_fig1(record: Record, path: Path) -> list[Path]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.anchors import check_installed
 from experiments.cells import TrainingCell
+from experiments.cluster import Backend, start_workers_on
 from experiments.protocol import Protocol, load_cell_splits
 from experiments.sensitive_words import WordsRun, as_run
 from experiments.settings_search import SearchRun, search_cells, with_best_settings
@@ -17,7 +19,7 @@ from experiments.timing import EpochTiming, Estimate, timed_rows
 from experiments.training_runs import CellRun
 from wordwave.cli.progress import COUNT, progress, run_grid
 from wordwave.errors import WordwaveError
-from wordwave.grid import Backend, Grid
+from wordwave.grid import Grid
 
 if TYPE_CHECKING:
     from experiments.long_table import LongTable
@@ -145,8 +147,7 @@ class Launcher:
                 self.console,
                 cost=seconds.__getitem__,
                 n_jobs=self.n_jobs,
-                backend=self.backend,
-                address=self.address,
+                start=partial(start_workers_on, self.backend, self.address),
             )
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+from experiments.figures import save_png_and_svg
 from experiments.records import upgrade_long
 from wordwave.config_io import from_dict, to_dict
 from wordwave.grid import Count, Grid, Positive, Record, Store, fits
-from wordwave.plotting import new_figure, save_png_and_svg, tidy
+from wordwave.plotting import new_figure, tidy
 
 if TYPE_CHECKING:
     from wordwave.training.loop import Training

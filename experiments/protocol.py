@@ -20,7 +20,7 @@ from wordwave.tasks.config import ClassificationConfig
 if TYPE_CHECKING:
     from wordwave.data.splits import Splits
     from wordwave.grid import Record
-    from wordwave.search.trials import SpaceName
+    from wordwave.search.spaces import SpaceName
 
 KEY = (
     "kind",

@@ -7,7 +7,7 @@ embeddings: rows then seldom differ by the luck of a search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
@@ -22,7 +22,7 @@ from wordwave.errors import WordwaveError
 
 if TYPE_CHECKING:
     from wordwave.grid import Record, Store
-    from wordwave.search.trials import SearchPlan, Setting
+    from wordwave.search.trials import SearchPlan
 
 
 def search_cells(cells: Iterable[TrainingCell], search: SearchConfig) -> list[TrainingCell]:
@@ -94,11 +94,10 @@ class SearchRun:
     def __call__(self, cell: TrainingCell) -> Record:
         import torch
 
-        from wordwave.search.trials import run_trials
-
         torch.set_num_threads(1)
         plan = self._plan(cell)
-        run_trials(plan)
+        for _ in plan.grid.run_missing(1):
+            pass
         return self._record(cell, plan)
 
     def _plan(self, cell: TrainingCell) -> SearchPlan:
@@ -116,11 +115,14 @@ class SearchRun:
 
     def _record(self, cell: TrainingCell, plan: SearchPlan) -> Record:
         """The trials of a finished search; the folder may hold more than this protocol has."""
-        finished = [t for t in plan.open().finished() if t.user_attrs["slot"] < plan.total]
+        from wordwave.config_io import nested
+        from wordwave.search.trials import dev_accuracy
+        from wordwave.tasks.config import ClassificationConfig
+
         trials = [
-            {"settings": by_section(plan.varied, trial.params), "dev_accuracy": trial.value}
-            for trial in finished
-            if trial.state.name == "COMPLETE"
+            {"settings": nested(ClassificationConfig, r["params"]), "dev_accuracy": dev_accuracy(r)}
+            for r in plan.results()
+            if r["trial"] <= plan.total and not r["stopped"]
         ]
         if not trials:
             raise WordwaveError(f"no trial of the search in '{plan.folder}' was completed")
@@ -131,11 +133,3 @@ class SearchRun:
             "n_dev": len(plan.parts.dev),
             **provenance(),
         }
-
-
-def by_section(varied: Iterable[Setting], values: Mapping[str, object]) -> Record:
-    """Settings by section of the configuration."""
-    settings: Record = {}
-    for setting in varied:
-        settings.setdefault(setting.part, {})[setting.name] = values[setting.name]
-    return settings

@@ -13,6 +13,7 @@ from statistics import fmean
 from experiments import paper
 from experiments.anchors import ANCHORS, TITLES
 from experiments.cells import COMPLEX_ORDER, DATASETS, SST2_SENTENCES, TABLE4
+from experiments.figures import save_png_and_svg
 from experiments.protocol import Protocol
 from experiments.statistics import (
     MIN_PAIRS,
@@ -26,7 +27,7 @@ from experiments.statistics import (
 from experiments.summary import Row, Summary, file_name, protocol_notes
 from wordwave.embedding.config import COMPARED
 from wordwave.models.config import ENCODERS, goes_with
-from wordwave.plotting import COLOURS, new_figure, save_png_and_svg, tidy
+from wordwave.plotting import COLOURS, new_figure, tidy
 from wordwave.tables import Content, ResultTable, Score
 
 MARKS = {"none": "§", "pe": "†", "tpe": "‡", "complex-vanilla": "∗"}

@@ -29,17 +29,3 @@ def test_a_store_names_its_file_and_keeps_its_records(tmp_path):
     assert store.records() == [{"seed": 0}]
     store.append({"seed": 1})
     assert store.records() == [{"seed": 0}, {"seed": 1}]
-
-
-def test_a_study_names_its_journal_and_leaves_no_half_line_in_it(tmp_path):
-    pytest.importorskip("optuna")
-    from wordwave.search.study import JOURNAL, SharedStudy
-
-    settings = {"dim": 4}
-    study, path = SharedStudy(tmp_path, settings).study, tmp_path / JOURNAL
-    before = path.read_bytes()
-    with files_of_at_most(len(before) + 5), pytest.raises(OSError, match=r"journal" + SAID):
-        study.set_user_attr("filler", "x" * 100)
-    assert path.read_bytes() == before
-    study.set_user_attr("after", 1)  # by another worker, before anything is opened again
-    assert SharedStudy(tmp_path, settings).study.user_attrs["after"] == 1

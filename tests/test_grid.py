@@ -184,12 +184,15 @@ def on_cluster(script, package, folder, *words):
 LISTENS = """
 import sys
 from pathlib import Path
+from functools import partial
+from experiments.cluster import start_workers_on
 from tests.test_grid import key_of, sockets
 from wordwave.grid import Grid, Store
 if __name__ == "__main__":
     before, heard = sockets(), set()
     store = Store(Path(sys.argv[1]) / "records.jsonl", ["n"])
-    for record in Grid(store, [1, 2], key_of, key_of).run_missing(backend=sys.argv[2]):
+    start = partial(start_workers_on, sys.argv[2], None)
+    for record in Grid(store, [1, 2], key_of, key_of).run_missing(start=start):
         heard |= sockets()
     print(*sorted(heard - before))
 """
@@ -198,14 +201,17 @@ if __name__ == "__main__":
 CLUSTER = """
 import sys
 from pathlib import Path
+from functools import partial
+from experiments.cluster import start_workers_on
 from tests.test_grid import Run, key_of
 from wordwave.grid import Grid, Store
 if __name__ == "__main__":
     folder, deaths = Path(sys.argv[1]), int(sys.argv[3])
     store = Store(folder / "records.jsonl", ["n"])
     run = Run(folder / "begun", deadly=2, deaths=deaths)
+    start = partial(start_workers_on, sys.argv[2], None)
     try:
-        list(Grid(store, range(5), key_of, run).run_missing(backend=sys.argv[2]))
+        list(Grid(store, range(5), key_of, run).run_missing(start=start))
     except ValueError as problem:
         print(problem)
     print(sorted(record["n"] for record in store.records()))

@@ -6,11 +6,20 @@ from typing import get_type_hints
 import pytest
 
 from wordwave.limits import check_limit
-from wordwave.models.config import ModelConfig, TransformerXLConfig, TranslationModelConfig
+from wordwave.models.config import (
+    ModelConfig,
+    PairModelConfig,
+    TransformerXLConfig,
+    TranslationModelConfig,
+)
 from wordwave.tasks.config import (
     LanguageModelDataConfig,
     LanguageModelTrainingConfig,
+    MatchingConfig,
+    MatchingTrainingConfig,
     Sampling,
+    SentenceTextConfig,
+    SentenceTrainingConfig,
     SubwordConfig,
     TextConfig,
     TranslationTrainingConfig,
@@ -26,6 +35,9 @@ CONFIGS = (
     LanguageModelDataConfig,
     TrainingConfig,
     LanguageModelTrainingConfig,
+    MatchingTrainingConfig,
+    SentenceTextConfig,
+    SentenceTrainingConfig,
     TranslationTrainingConfig,
     Sampling,
 )
@@ -76,3 +88,14 @@ def test_each_width_of_a_filter_counts():
         ModelConfig(widths=(3, 100_000))
     with pytest.raises(ValueError, match=r"^widths must be one or more numbers, at most 100"):
         ModelConfig(widths=(3,) * 101)
+
+
+def test_the_limit_of_a_large_integer_is_shown_in_full():
+    with pytest.raises(ValueError, match=r"^seed must be at most 9223372036854775807, got 1000000"):
+        Sampling(seed=10**30)
+
+
+def test_the_limit_of_a_width_counts_all_views():
+    MatchingConfig(model=PairModelConfig(dim=25_000))
+    with pytest.raises(ValueError, match=r"^dim must be at most 25000 with 4 views, got 100000$"):
+        MatchingConfig(model=PairModelConfig(dim=100_000))

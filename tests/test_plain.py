@@ -138,8 +138,8 @@ def test_a_file_that_is_no_config_is_named(tmp_path, content, message):
 @pytest.mark.parametrize("part", [DataConfig, TextConfig, ModelConfig, TrainingConfig])
 def test_no_two_parts_of_a_config_share_a_name(part):
     """Flags leave the name of the part out."""
-    others = [
-        hint for name, hint in get_type_hints(ClassificationConfig).items() if hint is not part
-    ]
+    hints = get_type_hints(ClassificationConfig)
+    parts = [hints[field.name] for field in fields(ClassificationConfig)]
+    others = [other for other in parts if other is not part]
     taken = {field.name for other in others for field in fields(other)}
     assert not taken & {field.name for field in fields(part)} and not get_args(part)

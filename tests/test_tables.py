@@ -6,6 +6,7 @@ import re
 
 from rich.console import Console
 
+from wordwave.cli import console as cli
 from wordwave.tables import ResultTable, Score, rows_to_csv
 
 
@@ -48,3 +49,15 @@ def test_a_terminal_shows_fewer_columns_and_files_the_paragraph_above():
 
 def test_rows_become_csv_with_their_fields_as_header():
     assert rows_to_csv([{"a": 1, "b": None}, {"a": "x,y", "b": 0.5}]) == 'a,b\n1,\n"x,y",0.5\n'
+
+
+def test_control_characters_of_strangers_do_not_reach_the_terminal():
+    label = "\x1b[2J\x1b]0;title\x07bad\x9b31m"
+    table = ResultTable("name", label, ["class", label], [[label, 1], [label]], notes=[label])
+    file = io.StringIO()
+    console = cli.Console(file=file, force_terminal=True, width=80, color_system=None)
+    console.print(table.to_rich())
+    console.print(f"the class {label}\tx")
+    shown = file.getvalue()
+    assert "[2J]0;titlebad31m" in shown and shown.count("bad") == 6
+    assert not [c for c in shown if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160]

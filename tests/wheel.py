@@ -83,8 +83,9 @@ USES = {  # extra: Python code, or commands
         "from wordwave.explore import server\nserver.import_extra('uvicorn')",
     ],
     "cluster": [
-        "from wordwave.workers import start_workers\n"
-        'for backend in ("ray", "dask"):\n    with start_workers(len, 1, backend) as workers:\n'
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"  # the experiments are not in the wheel
+        "from experiments.cluster import start_workers_on\nfor backend in ('ray', 'dask'):\n"
+        "    with start_workers_on(backend, None, len, 1) as workers:\n"
         '        workers.submit("abc")\n        assert workers.wait() == [("abc", 3)]'
     ],
     "datasets": [f"wordwave train classify --data hf:folder --out hub {TINY}"],

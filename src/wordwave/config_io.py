@@ -10,11 +10,22 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, partial
+from math import inf
 from pathlib import Path
 from reprlib import repr as clipped
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.files import read_text
@@ -143,37 +154,67 @@ def conform(value: Any, hint: Any, *, where: str) -> Any:
         raise WordwaveError(f"{where} must be {_spelled(hint)}, got {clipped(value)}") from None
 
 
-def _converted(value: Any, hint: Any) -> Any:
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read from JSON has a type; all numbers must be finite.
+
+    Args:
+        hint: a type, or one with a rule, such as `Annotated[int, lambda n: n >= 1]`.
+    """
+    with suppress(TypeError, WordwaveError):
+        _converted(value, hint, strict=True)
+        return True
+    return False
+
+
+def _converted(value: Any, hint: Any, *, strict: bool = False) -> Any:
     """The value as one of a type: YAML and JSON have no tuples, and YAML takes 1e-3 for a string.
 
-    Raises `TypeError` for any other value.
+    Raises `TypeError` for any other value; if `strict`, also for such strings, for infinite numbers
+    and for integers of more than 64 bits.
     """
     origin, parts = get_origin(hint), get_args(hint)
+    converted = partial(_converted, strict=strict)
+    if hint is Any:
+        return value
     if isinstance(hint, type) and is_dataclass(hint):
         return from_dict(hint, value)
-    if origin in (Union, UnionType):
+    if origin is Annotated:
+        if parts[1](value := converted(value, parts[0])):
+            return value
+    elif origin in (Union, UnionType):
         for part in parts:
             with suppress(TypeError, WordwaveError):
-                return _converted(value, part)
+                return converted(value, part)
     elif origin is Literal:
         if value in parts:
             return value
+    elif is_typeddict(hint):
+        if isinstance(value, dict) and hint.__required_keys__ <= value.keys():
+            named = {k: part for k, part in _hints(hint).items() if k in value}
+            return value | {k: converted(value[k], part) for k, part in named.items()}
     elif origin is tuple and isinstance(value, (list, tuple)):
         parts = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
         if len(parts) == len(value):
-            return tuple(map(_converted, value, parts))
+            return tuple(map(converted, value, parts))
     elif origin is list and isinstance(value, list):
-        return [_converted(v, parts[0]) for v in value]
+        return [converted(v, parts[0]) for v in value]
     elif origin is dict and isinstance(value, dict):
-        return {_converted(k, parts[0]): _converted(v, parts[1]) for k, v in value.items()}
-    elif hint is float and isinstance(value, str) and _EXPONENT.fullmatch(value):
+        return {converted(k, parts[0]): converted(v, parts[1]) for k, v in value.items()}
+    elif hint is float and isinstance(value, str) and not strict and _EXPONENT.fullmatch(value):
         return float(value)
     elif isinstance(value, bool):  # no number
         if hint is bool:
             return value
     elif isinstance(value, (int, float) if hint is float else origin or hint) and value == value:
-        return value  # NaN is no number either
+        limit = inf if isinstance(value, float) else 2**63
+        if not (strict and isinstance(value, (int, float))) or abs(value) < limit:
+            return value  # NaN is no number either
     raise TypeError
+
+
+@cache
+def _hints(schema: Any) -> dict[str, Any]:
+    return get_type_hints(schema, include_extras=True)
 
 
 def _spelled(hint: Any) -> str:
@@ -217,6 +258,21 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings in a YAML file of this or an earlier version."""
     return upgrade_config(read_yaml(path), f"'{path}'")
+
+
+def task_of(folder: Path) -> str:
+    """The task of a run: classify, match, embed, translate or lm."""
+    return str(run_config(folder)["task"])
+
+
+def run_config(folder: Path) -> dict[str, Any]:
+    """The content of config.yaml in a run folder: a task, and its settings."""
+    path = folder / "config.yaml"
+    if not folder.is_dir() or not path.exists():
+        raise WordwaveError(f"'{folder}' is not a run folder: it has no config.yaml")
+    plain = read_settings(path)
+    conform(plain.get("task"), str, where=f"'{path}': task")
+    return plain
 
 
 @cache

@@ -17,31 +17,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    BinaryIO,
-    Generic,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Annotated, Any, BinaryIO, Generic, TypeVar
 
 from filelock import Timeout
 
+from wordwave.config_io import fits as fits
 from wordwave.errors import WordwaveError
 from wordwave.files import check_regular, locked, naming, write_whole
 from wordwave.limits import check_limit
 from wordwave.migrate import upgrade_record
-from wordwave.workers import Backend as Backend
-from wordwave.workers import Failure, start_workers
+from wordwave.workers import Failure, Workers, start_workers
 
 Record = dict[str, Any]
 Key = tuple[str, ...]
@@ -175,41 +162,6 @@ def _whole_lines(content: bytes) -> bytes:
     return b"".join(x + b"\n" for x in lines if x and not (x[:1] == b"{" and _json(x) is None))
 
 
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that was read from JSON has a type; all numbers must be finite.
-
-    Args:
-        hint: a `TypedDict` (other fields are allowed), list, dict, union or plain type, or one with
-            a rule, such as `Annotated[int, lambda n: n >= 1]`.
-    """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
-    if origin is Annotated:
-        return fits(value, arguments[0]) and bool(arguments[1](value))
-    if origin in (Union, UnionType):
-        return any(fits(value, one) for one in arguments)
-    if origin is list:
-        return isinstance(value, list) and all(fits(v, arguments[0]) for v in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(fits(v, arguments[1]) for v in value.values())
-    if is_typeddict(hint):
-        return isinstance(value, dict) and all(
-            fits(value[name], kind) if name in value else name in hint.__optional_keys__
-            for name, kind in _fields(hint).items()
-        )
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-    if hint is float:
-        return fits(value, int) or (isinstance(value, float) and math.isfinite(value))
-    return isinstance(value, NoneType if hint is None else hint)
-
-
-@cache
-def _fields(hint: Any) -> dict[str, Any]:
-    return get_type_hints(hint, include_extras=True)
-
-
 MAX_CELLS = 100_000
 """Of one command: more would take too long just to list."""
 MAX_JOBS = 1024
@@ -262,8 +214,7 @@ class Grid(Generic[CellT]):
         self,
         n_jobs: int = 2,
         *,
-        backend: Backend = "local",
-        address: str | None = None,
+        start: Callable[..., Workers[Any, Any]] = start_workers,
         on_wait: Callable[[int], object] = lambda n: None,
     ) -> Iterator[Record]:
         """Run the cells that have no record, append each record as it comes, and yield it.
@@ -275,8 +226,7 @@ class Grid(Generic[CellT]):
 
         Args:
             n_jobs: cells at once, in a process each.
-            backend: what runs them.
-            address: of a running cluster; by default one with n_jobs workers is started here.
+            start: starts that many workers for `run`, by default on this machine.
             on_wait: is called with the number of cells left, once they are all run by others.
         """
         store = self.store
@@ -287,7 +237,7 @@ class Grid(Generic[CellT]):
         n_missing, is_waiting = len(left), False
         failures: list[Failure] = []
         claims: dict[Key, ExitStack] = {}
-        with ExitStack() as at_exit, start_workers(self.run, n_jobs, backend, address) as workers:
+        with ExitStack() as at_exit, start(self.run, n_jobs) as workers:
             while left or workers.n_running:
                 for record in store.records():  # by other processes
                     if left.pop(store.key_of(record), None) is not None:

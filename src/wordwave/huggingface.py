@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
-import transformers
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from wordwave.config_io import from_dict, read_json, to_dict
 from wordwave.embedding.config import Sharing
 from wordwave.embedding.wave import WaveEmbedding
 from wordwave.errors import WordwaveError
-from wordwave.limits import DEPTH, WIDTH, check_limits
+from wordwave.limits import DEPTH, WIDTH, Limited
 from wordwave.tensor_files import TensorFile, check_like
 
 M = TypeVar("M", bound=PreTrainedModel)
@@ -42,18 +42,15 @@ MESSAGE = 300
 
 
 @dataclass(frozen=True)
-class EnrichConfig:
+class EnrichConfig(Limited):
     """How a model was enriched; saved in its config.json."""
 
-    dim: int = 64
+    dim: Annotated[int, WIDTH] = 64
     """Number D of complex dimensions of the waves."""
     share_frequency: Sharing = "word"
     """As in `WaveEmbedding`: shared by all words by default."""
     replace_positions: bool = False
     """Whether the model's own table of absolute positions is switched off."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"dim": WIDTH})
 
 
 class WaveFeatures(nn.Module):
@@ -212,8 +209,7 @@ def load_enriched(name: str | Path, auto_class: type[Any] = AutoModel, **options
     base, waves = _tensors(folder)
     given = {key: options[key] for key in ("dtype", "torch_dtype") if key in options}
     with _naming(folder):
-        model_class = _model_class(auto_class, config)
-        _check_size(model_class, config, base)
+        model_class = _checked_class(auto_class, config, base)
         model, info = model_class.from_pretrained(
             None, config=config, state_dict=base, output_loading_info=True, **unused | given
         )
@@ -237,13 +233,18 @@ def load_enriched(name: str | Path, auto_class: type[Any] = AutoModel, **options
     return model.eval()
 
 
-def _check_size(model_class: type[Any], config: Any, tensors: Mapping[str, Tensor]) -> None:
-    """Refuse a config.json that asks for far more than the files hold, before it is allocated."""
+def _checked_class(auto_class: type[Any], config: Any, tensors: Mapping[str, Tensor]) -> type[Any]:
+    """The class that an auto class chooses for a config; refuses a config.json that asks for far
+    more than the files hold, before it is allocated."""
+    is_auto = not issubclass(auto_class, PreTrainedModel)
+    make = partial(auto_class.from_config, trust_remote_code=False) if is_auto else auto_class
     with torch.device("meta"):
-        wanted = sum(p.numel() for p in model_class(config).parameters())
+        empty = make(config)
+    wanted = sum(p.numel() for p in empty.parameters())
     there = sum(tensor.numel() for tensor in tensors.values())
     if wanted > 2 * there + MOST_NEW:
         raise WordwaveError(f"config.json asks for {wanted:,} numbers, the files hold {there:,}")
+    return type(empty)
 
 
 def _word_embedding(model: PreTrainedModel) -> nn.Embedding:
@@ -339,14 +340,6 @@ def _tensors(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
                     raise WordwaveError(f"the tensor {name[:100]!r} is there twice")
                 part[key] = tensor
     return base, waves
-
-
-def _model_class(auto_class: type[Any], config: transformers.PretrainedConfig) -> type[Any]:
-    """The class that an auto class chooses for a config."""
-    if issubclass(auto_class, PreTrainedModel):
-        return auto_class
-    with torch.device("meta"):
-        return type(auto_class.from_config(config, trust_remote_code=False))
 
 
 @contextmanager

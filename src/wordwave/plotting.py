@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_FONT = "DejaVu Sans"
 MAX_NAMED = 5
 """Characters and scripts that a message names."""
-ENDINGS = (".png", ".svg")
-FORMATS = (*ENDINGS, ".pdf")
+FORMATS = (".png", ".svg", ".pdf")
 BLUE, ORANGE, GREEN, GREY = "#2a6fdb", "#e0662f", "#2f9e66", "#9aa0a6"
 COLOURS = (BLUE, ORANGE, GREEN, "#8e44ad", "#c0392b")
 MAX_CHARACTERS = 64
@@ -114,11 +113,6 @@ def tidy(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color="#e6e6e6", lw=0.6)
     axes.set_axisbelow(True)
-
-
-def save_png_and_svg(figure: Any, path: Path) -> list[Path]:
-    """Save a figure as PNG and as SVG."""
-    return [save_figure(figure, path.with_name(path.name + ending)) for ending in ENDINGS]
 
 
 def save_figure(figure: Any, path: Path) -> Path:

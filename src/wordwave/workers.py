@@ -1,4 +1,4 @@
-"""Run tasks in parallel: in processes of this machine, or on a Ray or Dask cluster.
+"""Run tasks in parallel, in processes of this machine.
 
 All workers have one interface: `submit` tasks while there `has_room`, and `wait` for their results.
 A task whose worker process dies is started once more, then reported as a `Failure`.
@@ -13,22 +13,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
-
-from wordwave.errors import WordwaveError
+from typing import Any, Generic, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Backend = Literal["local", "ray", "dask"]
 
 MAX_TRIES = 2
 """How often a task is started before the death of its worker process counts as its failure."""
-LOOPBACK = "127.0.0.1"
-_RAY_CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""If 0, Ray uses the loopback address, as it does on macOS; otherwise it listens on all interfaces,
-whatever address it is given. Read when Ray is imported."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,6 @@ class Failure:
 
     task: str
     reason: str
-    worker_died: bool = False
 
 
 def attempt(run: Callable[[Task], Result], task: Task) -> Result | Failure:
@@ -48,22 +39,9 @@ def attempt(run: Callable[[Task], Result], task: Task) -> Result | Failure:
         return Failure(str(task), str(error))
 
 
-def start_workers(
-    run: Callable[[Task], Result], n: int, backend: Backend = "local", address: str | None = None
-) -> Workers[Task, Result]:
-    """Workers for n tasks at once; a single local one runs its tasks in this process.
-
-    Args:
-        address: of a running cluster; by default one with n workers is started on this machine.
-    """
-    if backend == "local":
-        return InProcess(run, 1) if n == 1 else ProcessWorkers(run, n)
-    try:
-        return (RayWorkers if backend == "ray" else DaskWorkers)(run, n, address)
-    except ModuleNotFoundError:
-        raise WordwaveError(
-            f"backend {backend!r} needs a package: pip install 'wordwave[cluster]'"
-        ) from None
+def start_workers(run: Callable[[Task], Result], n: int) -> Workers[Task, Result]:
+    """Workers for n tasks at once; a single one runs its tasks in this process."""
+    return InProcess(run, 1) if n == 1 else ProcessWorkers(run, n)
 
 
 class Workers(ABC, Generic[Task, Result]):
@@ -72,7 +50,6 @@ class Workers(ABC, Generic[Task, Result]):
     def __init__(self, run: Callable[[Task], Result], n: int) -> None:
         self._run, self._n = run, n
         self._running: dict[Future[Any], tuple[Task, int]] = {}
-        self._exit = ExitStack()
 
     @property
     def n_running(self) -> int:
@@ -96,14 +73,14 @@ class Workers(ABC, Generic[Task, Result]):
                 self.submit(task, tries=tries + 1)
             else:
                 reason = f"its process was killed {MAX_TRIES} times (out of memory?)"
-                ended.append((task, Failure(str(task), reason, worker_died=True)))
+                ended.append((task, Failure(str(task), reason)))
         return ended
 
     def __enter__(self) -> Workers[Task, Result]:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._exit.close()
+        """End the processes."""
 
     @abstractmethod
     def _start(self, task: Task) -> Future[Any]:
@@ -166,65 +143,3 @@ def _exit_with(lifeline: Any) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-class RayWorkers(Workers[Task, Result]):
-    """Tasks of a Ray cluster; one that is started here listens on the loopback address alone."""
-
-    def __init__(self, run: Callable[[Task], Result], n: int, address: str | None) -> None:
-        super().__init__(run, n)
-        if not address:
-            os.environ.setdefault(_RAY_CLUSTER, "0")
-        import ray
-        from ray.util import get_node_ip_address
-
-        if not address and get_node_ip_address() != LOOPBACK:
-            raise WordwaveError(
-                f"Ray would listen on all interfaces: set {_RAY_CLUSTER}=0, or give the --address "
-                "of a running cluster"
-            )
-        options = {"address": address} if address else {"num_cpus": n}
-        ray.init(**options, include_dashboard=False, log_to_driver=False)
-        self._exit.callback(ray.shutdown)
-        self._remote: Any = ray.remote(max_retries=0)(attempt)
-
-    def _start(self, task: Task) -> Future[Any]:
-        future: Future[Any] = self._remote.remote(self._run, task).future()
-        return future
-
-    def _is_death(self, error: BaseException | None) -> bool:
-        from ray.exceptions import RayError, RayTaskError
-
-        # What the task itself raised is a RayTaskError.
-        return isinstance(error, RayError) and not isinstance(error, RayTaskError)
-
-
-class DaskWorkers(Workers[Task, Result]):
-    """Tasks of a Dask cluster; one that is started here listens on the loopback address alone."""
-
-    def __init__(self, run: Callable[[Task], Result], n: int, address: str | None) -> None:
-        super().__init__(run, n)
-        import dask
-        from distributed import Client, LocalCluster
-
-        enter = self._exit.enter_context
-        if not address:
-            enter(dask.config.set({"distributed.scheduler.allowed-failures": 0}))
-            local = LocalCluster(
-                n_workers=n,
-                threads_per_worker=1,
-                host=LOOPBACK,
-                dashboard_address=f"{LOOPBACK}:0",
-            )
-            address = enter(local).scheduler_address
-        # Not pure: Dask would have to hash the function and the task.
-        self._executor = enter(Client(address)).get_executor(pure=False)
-
-    def _start(self, task: Task) -> Future[Any]:
-        future: Future[Any] = self._executor.submit(attempt, self._run, task)
-        return future
-
-    def _is_death(self, error: BaseException | None) -> bool:
-        from distributed import KilledWorker
-
-        return isinstance(error, KilledWorker)

@@ -81,8 +81,8 @@ def test_an_alphabet_numbers_what_it_knows_and_gives_it_back(known, other):
     again = Alphabet.from_dict(alphabet.to_dict())
     ids = again.encode(known)
     assert ids.min() >= 1 and ids.max() < len(alphabet) == len(set(known)) + 1
-    decoder = alphabet.decoder()
-    assert "".join(decoder.add(i) for i in ids.tolist()) == known
+    decode = alphabet.decoder()
+    assert "".join(decode(i) for i in ids.tolist()) == known
     unknown = [i for i in alphabet.encode(other).tolist() if i == 0]
     assert len(unknown) == sum(c not in known for c in other)
     assert len(alphabet.names) == len(alphabet)
@@ -91,8 +91,8 @@ def test_an_alphabet_numbers_what_it_knows_and_gives_it_back(known, other):
 @given(st.text(max_size=30))
 def test_bytes_come_back_as_the_characters_they_make(words):
     alphabet = Alphabet("byte")
-    decoder = alphabet.decoder()
-    assert "".join(decoder.add(i) for i in alphabet.encode(words).tolist()) == words
+    decode = alphabet.decoder()
+    assert "".join(decode(i) for i in alphabet.encode(words).tolist()) == words
     assert len(alphabet) == 256 == len(alphabet.names)
 
 

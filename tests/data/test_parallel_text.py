@@ -13,12 +13,12 @@ from wordwave.data.parallel import (
     BUILT_IN_FILE,
     ParallelSentences,
     cut_dev,
+    load_pairs,
     read_pairs,
 )
 from wordwave.data.prepare import prepare, state
 from wordwave.data.registry import catalogue, dataset_named
 from wordwave.tasks.config import ParallelDataConfig
-from wordwave.tasks.translation import load_pairs
 
 
 def write(path, *lines):

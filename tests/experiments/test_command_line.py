@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from experiments.cells import TrainingCell
+from experiments.cluster import start_workers_on
 from experiments.command_line import Options, main
 from experiments.protocol import KEY, Protocol
 from experiments.timing import EpochTiming, Estimate
@@ -261,7 +263,7 @@ def test_a_cluster_of_two_workers_runs_the_same_grid(
     command = [sys.executable, "-c", WRITES, str(store.path)]
     others = [subprocess.Popen([*command, *span]) for span in (("0", "30"), ("10", "40"))]
     grid = Grid(store, cells, protocol.key, CellRun(protocol))
-    found = list(grid.run_missing(2, backend=backend))
+    found = list(grid.run_missing(2, start=partial(start_workers_on, backend, None)))
     assert [other.wait(timeout=60) for other in others] == [0, 0]
     assert {store.key_of(r) for r in found} == {store.key_of(protocol.key(c)) for c in cells}
     assert len(found) == len(cells) and len(store.records()) == len(cells) + 40
@@ -274,8 +276,9 @@ def test_a_cluster_of_two_workers_runs_the_same_grid(
 def test_a_cluster_without_its_package_is_refused(backend, package, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     store = Store(tmp_path / "records.jsonl", ["n"])
+    start = partial(start_workers_on, backend, None)
     with pytest.raises(ValueError, match=r"wordwave\[cluster\]"):
-        list(Grid(store, [1], key_of, double).run_missing(backend=backend))
+        list(Grid(store, [1], key_of, double).run_missing(start=start))
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def records(case: Case, rng: Random, base: Path, folder: Path) -> None:
         _tables(case, rng, base, folder)
         return
     shutil.copytree(base / "records" / name, folder / "o")
-    file = "study.journal" if name == "search" else "records.jsonl"
+    file = "trials.jsonl" if name == "search" else "records.jsonl"
     case.notes = [mutate.change(folder / "o" / file, rng)]
     case.words = [*made.RECORDS[name], "--out", "o"]
     if name != "search":

@@ -5,27 +5,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from wordwave.config_io import from_dict, to_dict, with_settings
+from wordwave.config_io import flatten, from_dict, to_dict, with_settings
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
 from wordwave.models.config import ENCODERS, ModelConfig
-from wordwave.search.study import SharedStudy, alive
-from wordwave.search.trials import (
-    SPACES,
-    Range,
-    SearchPlan,
-    Setting,
-    dev_accuracy,
-    distributions_of,
-    n_combinations,
-    run_trials,
-    varied,
-    write_files,
-)
+from wordwave.search.spaces import SPACES, Range, Setting, n_combinations, varied
+from wordwave.search.trials import SearchPlan, dev_accuracy, train_trial, write_files
 from wordwave.tasks.config import ClassificationConfig, TextConfig
 from wordwave.training.config import TrainingConfig
 
@@ -66,8 +56,12 @@ def few(monkeypatch):
     return space
 
 
+def run_trials(search):
+    list(search.grid.run_missing(1))
+
+
 def drawn(search):
-    return [trial.params for trial in search.open().finished()]
+    return [result["params"] for result in search.results()]
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -105,7 +99,7 @@ def test_every_value_of_a_space_makes_a_config_that_can_be_read_back(space):
         values = setting.values
         for value in (values.low, values.high) if isinstance(values, Range) else values:
             config = with_settings(ClassificationConfig(), **{setting.name: value})
-            assert getattr(getattr(config, setting.part), setting.name) == value
+            assert flatten(config)[setting.name] == value
             assert from_dict(ClassificationConfig, to_dict(config)) == config
 
 
@@ -126,13 +120,11 @@ def test_a_search_that_goes_on_draws_what_an_undisturbed_one_draws(tmp_path):
     run_trials(search_in(whole, 6))
     run_trials(search_in(parted, 2))
     first = drawn(search_in(parted))
-    shared = search_in(parted).open()
-    with alive(parted) as worker:  # a worker that claims a trial and dies
-        assert shared.claim(distributions_of(search_in(parted).varied), 6, worker) is not None
+    assert search_in(parted, 6).draw(3)  # by a worker that dies
     run_trials(search_in(parted, 6))
     assert len(first) == 2 and drawn(search_in(parted))[:2] == first
     assert drawn(search_in(parted)) == drawn(search_in(whole))
-    accuracies = [[t.value for t in search_in(f).open().finished()] for f in (whole, parted)]
+    accuracies = [[*map(dev_accuracy, search_in(f).results())] for f in (whole, parted)]
     assert accuracies[0] == accuracies[1]
     other = search_in(tmp_path / "other", 2, seed=1)
     run_trials(other)
@@ -140,7 +132,7 @@ def test_a_search_that_goes_on_draws_what_an_undisturbed_one_draws(tmp_path):
 
 
 def test_the_first_trial_has_the_given_settings_if_the_space_holds_them(tmp_path, few):
-    few(Setting("training", "batch_size", (16, 32, 64)), Setting("model", "dim", (2, 4)))
+    few(Setting("batch_size", (16, 32, 64)), Setting("dim", (2, 4)))
     search = search_in(tmp_path / "held", 2, batch_size=16)
     run_trials(search)
     first, second = drawn(search)
@@ -150,50 +142,54 @@ def test_the_first_trial_has_the_given_settings_if_the_space_holds_them(tmp_path
     assert drawn(other)[0]["batch_size"] in (16, 32, 64)
 
 
-def test_what_a_living_worker_holds_is_left_to_it(tmp_path):
+def test_what_is_drawn_for_a_trial_is_kept_and_not_drawn_for_another(tmp_path):
     search = search_in(tmp_path, 2)
-    shared, space = search.open(), distributions_of(search.varied)
-    with alive(tmp_path) as one, alive(tmp_path) as other:
-        first, second = (shared.claim(space, 2, worker) for worker in (one, other))
-        assert first.params != second.params
-        assert search.open().claim(space, 2, other) is None
-        shared.study.tell(first, 0.5)
-    assert [t.params for t in shared.finished()] == [first.params]
-    with alive(tmp_path) as one:
-        again = search.open().claim(space, 2, one)
-    assert again.params == second.params and not list(tmp_path.glob(".worker-*"))
+    second, first = search.draw(2), search.draw(1)  # the given settings are left for the first one
+    assert first != second and search.results() == []
+    assert [search_in(tmp_path, 2).draw(n) for n in (1, 2)] == [first, second]
+    run_trials(search)
+    assert drawn(search) == [first, second]
 
 
-CLAIMS = """
+DRAWS = """
 import sys, time
 from pathlib import Path
-from optuna.distributions import CategoricalDistribution
-from wordwave.search.study import SharedStudy, alive
+sys.path += sys.argv[2:]
+from test_search import SPACES, Setting, search_in
+values = (1, 2, 3, 4, 5, 6)
+SPACES["paper"] = tuple(Setting(name, values) for name in ("patience", "batch_size"))
 folder = Path(sys.argv[1])
-shared = SharedStudy(folder, {})
-space = {name: CategoricalDistribution(range(6)) for name in "ab"}
-with alive(folder) as worker:
-    while not (folder / "ready").exists() and len([*folder.glob(".worker-*")]) < 3:
-        time.sleep(0.02)
-    (folder / "ready").touch()
-    while trial := shared.claim(space, 30, worker):
-        time.sleep(0.1)
-        shared.study.tell(trial, trial.params["a"] / 10)
+search = search_in(folder, 30)
+while len(list(folder.glob("ready-*"))) < 3:
+    (folder / f"ready-{sys.argv[3]}").touch()
+    time.sleep(0.02)
+for number in range(1, 31):
+    with search.store.claimed(search._key(number)) as is_ours:
+        if is_ours:
+            params = search.draw(number)
+            curve, by = [[100, params["patience"] / 10]], sys.argv[3]
+            key = search._key(number)
+            search.store.append(
+                {**key, "params": params, "curve": curve, "stopped": "", "seconds": 0.1, "by": by}
+            )
+            time.sleep(0.1)
 """
 
 
-def test_processes_on_one_study_make_its_trials_together_and_none_twice(tmp_path):
-    command = [sys.executable, "-c", CLAIMS, str(tmp_path)]
-    processes = [subprocess.Popen(command) for _ in range(3)]
+def test_processes_in_one_folder_make_its_trials_together_and_none_twice(tmp_path, few):
+    command = [sys.executable, "-c", DRAWS, str(tmp_path), str(Path(__file__).parent)]
+    processes = [subprocess.Popen([*command, str(i)]) for i in range(3)]
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
-    trials = SharedStudy(tmp_path, {}).finished()
-    assert [t.user_attrs["slot"] for t in trials] == list(range(30))
-    assert len({tuple(t.params.values()) for t in trials}) == 30
-    assert len({t.user_attrs["worker"] for t in trials}) > 1
+    values = (1, 2, 3, 4, 5, 6)
+    few(*(Setting(name, values) for name in ("patience", "batch_size")))
+    results = search_in(tmp_path, 30).results()
+    assert [result["trial"] for result in results] == list(range(1, 31))
+    assert len({tuple(result["params"].values()) for result in results}) == 30
+    assert len({result["by"] for result in results}) > 1
 
 
 def test_a_space_that_is_used_up_ends_the_search(tmp_path, few):
-    few(Setting("model", "hidden_dim", (3, 4)), Setting("training", "batch_size", (32, 64)))
+    few(Setting("hidden_dim", (3, 4)), Setting("batch_size", (32, 64)))
     search = search_in(tmp_path, 100, epochs=1)
     run_trials(search)
     assert search.total == 4
@@ -201,67 +197,95 @@ def test_a_space_that_is_used_up_ends_the_search(tmp_path, few):
 
 
 def test_settings_with_which_training_breaks_count_as_a_stopped_trial(tmp_path, few):
-    few(Setting("training", "learning_rate", (1e-3, 1e30)))
+    few(Setting("learning_rate", (1e-3, 1e30)))
     search = search_in(tmp_path, 2, precision="fp32")
     run_trials(search)
-    broken = next(t for t in search.open().finished() if t.params["learning_rate"] == 1e30)
-    assert broken.state.name == "PRUNED" and "lower learning_rate" in broken.user_attrs["stopped"]
-    assert [t.params["learning_rate"] for t in search.open().ranked()] == [1e-3]
+    broken = next(r for r in search.results() if r["params"]["learning_rate"] == 1e30)
+    assert "lower learning_rate" in broken["stopped"]
+    assert [r["params"]["learning_rate"] for r in search.ranked()] == [1e-3]
 
 
 def test_a_hopeless_trial_is_stopped_early(tmp_path):
-    search = search_in(tmp_path, epochs=6, learning_rate=1e-9)
-    shared, space = search.open(), distributions_of(search.varied)
-    with alive(tmp_path) as worker:
-        for _ in range(5):  # before there are five to compare with, none is stopped
-            good = shared.claim(space, 99, worker)
-            for percent in (17, 34, 50, 67, 84, 100):
-                good.report(0.99, percent)
-            shared.study.tell(good, 0.99)
-        trial = shared.claim(space, 99, worker)
-        with pytest.raises(optuna.TrialPruned, match="median"):
-            dev_accuracy(search.config, search.parts, trial)
-    assert 1 < len(shared.study.trials[trial.number].intermediate_values) < 6
+    search = search_in(tmp_path, 6, epochs=6, learning_rate=1e-9)
+    curve = [[percent, 0.99] for percent in (17, 34, 50, 67, 84, 100)]
+    for number in range(1, 6):  # before there are five to compare with, none is stopped
+        result = {"params": search.draw(number), "curve": curve, "stopped": "", "seconds": 1.0}
+        search.store.append(search._key(number) | result)
+    study = search.study()
+    trial = study.ask()
+    with pytest.raises(optuna.TrialPruned, match="median"):
+        train_trial(search.config, search.parts, trial)
+    assert 1 < len(study.trials[trial.number].intermediate_values) < 6
 
 
 def test_a_search_older_than_a_setting_goes_on_with_its_default(tmp_path):
     search = search_in(tmp_path, 1)
     run_trials(search)
-    older = {name: value for name, value in search.fixed.items() if name not in ("beta2", "space")}
-    older["pool"] = "paper"  # the former name
-    search.open().study.set_user_attr("settings", older)
-    assert len(search.open().finished()) == 1
+    records = [json.loads(line) for line in search.store.path.read_text().splitlines()]
+    for record in records:
+        del record["search"]["beta2"]
+        record["search"]["pool"] = record["search"].pop("space")  # the former name
+    search.store.path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert len(search.results()) == 1 and not search.grid.missing()
     with pytest.raises(ValueError, match=r"holds a search with beta2 0\.999, here it is 0\.9"):
-        search_in(tmp_path, 1, beta2=0.9).open()
+        search_in(tmp_path, 1, beta2=0.9).results()
 
 
 def test_other_settings_or_examples_are_refused_once_there_are_trials(tmp_path):
     search = search_in(tmp_path, 1)
-    search_in(tmp_path, 1, epochs=9).open()  # nothing was made with these, nothing is lost
+    search_in(tmp_path, 1, epochs=9).draw(1)  # nothing was made with these, nothing is lost
     run_trials(search)
     with pytest.raises(ValueError, match="holds a search with epochs 2, here it is 3"):
-        search_in(tmp_path, 1, epochs=3).open()
+        search_in(tmp_path, 1, epochs=3).results()
     with pytest.raises(ValueError, match="holds a search with examples"):
-        replace(search, parts=Splits(examples(62), examples(16), None)).open()
-    search_in(tmp_path, 1, learning_rate=1.0).open()  # the search space varies it
-    assert len(search.open().finished()) == 1
+        _ = replace(search, parts=Splits(examples(62), examples(16), None)).grid
+    assert len(search_in(tmp_path, 1, learning_rate=1.0).results()) == 1  # the space varies it
 
 
-def test_a_journal_cut_short_is_mended_and_another_file_is_refused(tmp_path):
-    search = search_in(tmp_path, 2)
+def test_what_is_no_result_of_this_search_is_skipped_or_refused(tmp_path):
+    search = search_in(tmp_path, 2, epochs=1)
     run_trials(search)
-    journal = tmp_path / "study.journal"
-    journal.write_bytes(journal.read_bytes()[:-5])
+    result = next(r for r in search.store.records() if r["kind"] == "result")
+    wrong = [("curve", [[100, 1.5]]), ("curve", []), ("trial", 0), ("params", []), ("search", 5)]
+    for name, value in [*wrong, ("stopped", None)]:
+        search.store.path.write_text(json.dumps(result | {name: value}) + "\n")
+        assert search.results() == [] and "1 line is not a record" in search.store.skipped()
+    for params in ({}, {**result["params"], "batch_size": 5}, {**result["params"], "other": 1}):
+        search.store.path.write_text(json.dumps(result | {"params": params}) + "\n")
+        with pytest.raises(ValueError, match="outside the search space: choose another --out"):
+            search.results()
+
+
+JOURNAL = Path(__file__).parents[1] / "old_runs" / "study.journal"
+"""Three trials in the file that searches wrote before they had records."""
+
+
+def old_search(folder, n_trials):
+    """A search that was begun by an earlier version."""
+    settings = json.loads(JOURNAL.read_text().splitlines()[1])["user_attr"]["settings"]
+    common = {k: v for k, v in settings.items() if k not in ("space", "examples")}
+    config = with_settings(search_in(folder).config, **common)
+    return replace(search_in(folder, n_trials), config=config)
+
+
+def test_a_search_of_an_earlier_version_is_resumed(tmp_path):
+    journal = JOURNAL.read_bytes()
+    (tmp_path / "study.journal").write_bytes(journal + b'{"op_code": 2')  # cut short by a kill
+    search = old_search(tmp_path, 4)
+    assert [result["trial"] for result in search.results()] == [1, 2, 3]
+    before = drawn(search)
+    assert before[0]["learning_rate"] == 1e-4 and len({str(params) for params in before}) == 3
     run_trials(search)
-    assert len(drawn(search)) == 2
-    journal.write_text("a poem\n")
-    with pytest.raises(ValueError, match="not a journal of optuna"):
-        search.open()
+    assert drawn(search)[:3] == before and len(drawn(search)) == 4
+    write_files(search)
+    assert (tmp_path / "trials.csv").read_text().count("\n") == 1 + 4
+    assert (tmp_path / "study.journal").read_bytes() == journal + b'{"op_code": 2'
 
 
 def broken_journals(text):
     """A journal with something wrong in it."""
     lines = [json.loads(line) for line in text.splitlines()]
+    yield "a poem\n"
     yield "5\n"
     yield "[" * 100_000 + "\n"
     yield "{}\n"
@@ -282,28 +306,16 @@ def broken_journals(text):
 
 
 def test_a_journal_that_makes_no_sense_is_refused_in_one_line(tmp_path):
-    search = search_in(tmp_path / "good", 2, epochs=1)
-    run_trials(search)
-    text = (tmp_path / "good" / "study.journal").read_text()
-    bad = search_in(tmp_path / "bad", 2, epochs=1)
-    bad.folder.mkdir()
     refusals = []
-    for journal in broken_journals(text):
+    for i, journal in enumerate(broken_journals(JOURNAL.read_text())):
+        bad = old_search(tmp_path / str(i), 3)
+        bad.folder.mkdir()
         (bad.folder / "study.journal").write_text(journal)
         try:
-            shared = bad.open()
+            bad.results()
         except ValueError as problem:
             refusals.append(str(problem))
         else:  # what it lacks is not needed, and all that is read of it can be told
-            write_files(bad, shared)
+            write_files(bad)
     assert len(refusals) >= 15
     assert all("choose another --out" in line and len(line) < 600 for line in refusals)
-
-
-def test_a_new_command_removes_the_signs_of_dead_workers(tmp_path):
-    search = search_in(tmp_path, 1)
-    with alive(tmp_path) as worker:
-        (tmp_path / f".worker-{'0' * 32}.lock").touch()
-        search.open()
-        assert [path.name for path in tmp_path.glob(".worker-*")] == [f".worker-{worker}.lock"]
-    assert not list(tmp_path.glob(".worker-*"))

@@ -58,7 +58,7 @@ def commands(data: Path) -> dict[str, Command]:
     checks: dict[str, tuple[Callable[[Path], Any], Callable[[Path], int]]] = {
         "probe": (_records, lambda folder: len(_json_lines(folder / "records.jsonl"))),
         "compare": (_records, lambda folder: len(_json_lines(folder / "records.jsonl"))),
-        "search": (_study, lambda folder: len(_json_lines(folder / "study.journal"))),
+        "search": (_study, lambda folder: len(_json_lines(folder / "trials.jsonl"))),
     }
     return {
         name: Command(name, tuple(line.split()), *checks.get(name, (_run_folder, _step)))
@@ -120,17 +120,11 @@ def _records(folder: Path) -> dict[str, Any]:
 
 
 def _study(folder: Path) -> dict[str, Any]:
-    """The slots of the trials that ended, which are drawn in no fixed order."""
-    import optuna
-    from optuna.storages.journal import JournalFileBackend, JournalStorage
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    storage = JournalStorage(JournalFileBackend(str(folder / "study.journal")))
-    (name,) = optuna.get_all_study_names(storage)
-    trials = optuna.load_study(study_name=name, storage=storage).get_trials()
-    ended = [t.user_attrs["slot"] for t in trials if t.state.name in ("COMPLETE", "PRUNED")]
+    """The numbers of the trials that ended, which are drawn in no fixed order."""
+    results = [r for r in _json_lines(folder / "trials.jsonl") if r["kind"] == "result"]
+    ended = [result["trial"] for result in results]
     rows = (folder / "trials.csv").read_text().count("\n") - 1
-    return {"slots": sorted(ended), "rows of trials.csv": rows, "files": _names(folder)}
+    return {"trials": sorted(ended), "rows of trials.csv": rows, "files": _names(folder)}
 
 
 def _names(folder: Path) -> list[str]:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from wordwave.cli.console import Console, parsed
 from wordwave.cli.progress import completed
+from wordwave.data.splits import DataConfig
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.grid import Grid, Store, check_grid
 from wordwave.models.config import ENCODERS, EncoderKind, ModelConfig
 from wordwave.recipes import read_recipe
 from wordwave.search import compare as comparing
-from wordwave.tasks.config import ClassificationConfig, DataConfig
+from wordwave.tasks.config import ClassificationConfig
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _settings(
     """The recipe of an encoder, or the default settings if its vectors are not available."""
     from wordwave.tasks.classification import find_vectors
 
-    recipe = read_recipe(encoder, folder=options.recipes)
+    recipe = read_recipe(encoder, ClassificationConfig, options.recipes)
     if options.vectors is not None:
         recipe = replace(recipe, text=replace(recipe.text, vectors=options.vectors))
     if recipe.text.vectors is None:

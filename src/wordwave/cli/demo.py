@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from wordwave.cli.console import Console, parsed
 from wordwave.cli.probe import ProbeOptions, run_probe
@@ -12,7 +12,7 @@ from wordwave.cli.progress import completed
 from wordwave.grid import Grid, Record, Store
 from wordwave.lab import paraphrases
 from wordwave.lab.paraphrases import EXAMPLES, ROWS, SETTINGS, ParaphraseTest
-from wordwave.limits import THREADS, check_limits
+from wordwave.limits import THREADS, Limited
 
 LABORATORY = ProbeOptions(
     tasks=("precedence", "adjacency", "who-did-what"), encoders=("fasttext",), lengths=("10-20",)
@@ -44,7 +44,7 @@ Next (after: source .venv/bin/activate):
 
 
 @dataclass(frozen=True)
-class DemoOptions:
+class DemoOptions(Limited):
     """Word order in sums of words: a small order laboratory, then paraphrases of real sentences.
 
     Everything it needs comes with wordwave. Run it again to resume, or to see the results again.
@@ -52,11 +52,8 @@ class DemoOptions:
 
     out: Path = Path("out/demo")
     """Folder for records, tables, pictures and the trained matchers."""
-    jobs: int = 2
+    jobs: Annotated[int, THREADS] = 2
     """Models trained at once, one thread each."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"jobs": THREADS})
 
 
 def demo(args: list[str], prog: str) -> None:

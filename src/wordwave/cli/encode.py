@@ -11,25 +11,20 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-import wordwave
-from wordwave.cli.console import RunFolder, Threads, parsed
+from wordwave.cli.console import UseRun, parsed
 from wordwave.cli.stream import answered, input_batches, write_lines
 from wordwave.data.tables import read_texts
 from wordwave.errors import WordwaveError
 from wordwave.files import write_whole
-from wordwave.limits import THREADS, check_limits
-from wordwave.tasks.config import task_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     Vector = np.ndarray[Any, np.dtype[np.float32]]
 
-BATCH = 2048
-
 
 @dataclass(frozen=True)
-class EncodeOptions:
+class EncodeOptions(UseRun):
     """Encode each text as a vector, in order.
 
     Of a run of train embed, vectors of length 1 whose dot product is their similarity; of a run of
@@ -37,7 +32,6 @@ class EncodeOptions:
     classify, the vectors before the head.
     """
 
-    run: RunFolder
     file: Annotated[str | None, tyro.conf.Positional] = None
     """Texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz; or a text
     itself; by default standard input, one text per line."""
@@ -47,10 +41,6 @@ class EncodeOptions:
     out: Path | None = None
     """Write to this .npy file, completely or not at all, one float32 row per text; by default a
     JSON list per text to the terminal."""
-    threads: Threads = 1
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"threads": THREADS})
 
 
 def encode(args: list[str], prog: str) -> None:
@@ -58,32 +48,16 @@ def encode(args: list[str], prog: str) -> None:
     options = parsed(EncodeOptions, args, prog)
     if options.out is not None and options.out.suffix.lower() != ".npy":
         raise WordwaveError(f"out must end in .npy, got '{options.out}'")
-    import torch
-
-    torch.set_num_threads(options.threads)
-    model: Any
-    task = task_of(options.run)
-    if task == "embed":
-        model, column = wordwave.SentenceEncoder.load(options.run), "text"
-    elif task == "match":
-        model = wordwave.TextMatcher.load(options.run)
-        column = model.config.data.text_a
-    else:
-        model = wordwave.TextClassifier.load(options.run)
-        column = model.config.data.text
-    texts = input_batches(
-        options.file,
-        partial(read_texts, text=options.text or column),
-        size=BATCH,
-        what="texts, one per line",
-        literal=str,
-    )
+    model = options.load("classify", "match", "embed")
+    columns = {"classify": "text", "match": "text_a"}
+    column = getattr(model.config.data, columns.get(model.task, ""), "text")
+    texts = input_batches(options.file, partial(read_texts, text=options.text or column))
 
     def vectors(texts: list[str]) -> tuple[list[Vector], int]:
         found, n_truncated = model.encode_and_truncated(texts)
         return list(found.numpy()), n_truncated
 
-    unit = "subwords" if task == "embed" else "words"
+    unit = "subwords" if model.task == "embed" else "words"
     note = f"texts were truncated to {model.encoder.max_length} {unit}"
     batches = ([vector for _, vector in batch] for batch in answered(texts, vectors, note))
     if options.out is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from wordwave.cli.console import Console, RunFolder, Threads, parsed
+from wordwave.cli.console import Console, UseRun, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
-from wordwave.limits import THREADS, check_limits
+from wordwave.limits import COUNT
 from wordwave.tables import ResultTable
 from wordwave.tasks.config import task_of
 
@@ -19,23 +19,18 @@ MOST_CONFUSIONS = 15
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class EvaluateOptions(UseRun):
     """The options for runs of any task."""
 
-    run: RunFolder
     trust_data: bool = False
     """Open the data that the run's config.yaml names even if the run was not trained here."""
     json: Path | None = None
     """Write the scores to this file as well."""
-    threads: Threads = 1
 
     files: ClassVar[tuple[str, ...]] = ("data",)
     """The options that name data: arguments of `Job.read_data`."""
     settings: ClassVar[tuple[str, ...]] = ()
     """The options that are arguments of `Job.evaluate`."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"threads": THREADS})
 
     def extras(self, text_model: Any, scores: dict[str, Any]) -> list[Any]:
         """What else is shown."""
@@ -108,7 +103,7 @@ class EvaluateEncoder(EvaluateOptions):
     """The column of two labels."""
     similarity: str | None = None
     """A column of numbers to compare with, instead of labels."""
-    order_weight: float | None = None
+    order_weight: Annotated[float | None, (0, 1)] = None
     """Weight α of the order part in the cosine, from 0 to 1; by default that of the run."""
 
     files = ("data", "text_a", "text_b", "label", "similarity")
@@ -116,7 +111,6 @@ class EvaluateEncoder(EvaluateOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_limits(self, {"order_weight": (0, 1)})
         if self.data is None:
             raise WordwaveError("name pairs of sentences to score: wordwave evaluate RUN FILE")
 
@@ -153,11 +147,11 @@ class EvaluateLanguageModel(EvaluateOptions):
 
     data: Path | None = None
     """A text file, also .gz and .xz; by default the run's own test set."""
-    characters: int = 0
+    characters: Annotated[int, COUNT] = 0
     """Characters to score, from the start; 0 for all."""
-    memory: int | None = None
+    memory: Annotated[int | None, COUNT] = None
     """Characters that each one attends to; by default the run's eval_memory_length."""
-    batch_size: int = 16
+    batch_size: Annotated[int, (1, 10**9)] = 16
     """Streams in which the text is processed; does not change the scores."""
     picture: Path | None = None
     """Plot the learnt frequencies of the characters: .png, .svg or .pdf."""
@@ -170,8 +164,6 @@ class EvaluateLanguageModel(EvaluateOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        limits = {"characters": 0, "memory": 0, "batch_size": 1}
-        check_limits(self, {name: (least, float("inf")) for name, least in limits.items()})
         if self.picture is not None:
             from wordwave.plotting import check_format
 
@@ -203,11 +195,9 @@ def evaluate(args: list[str], prog: str) -> None:
     if is_file_next and task != "translate":
         args = [args[0], "--data", *args[1:]]  # as in `predict RUN FILE`
     options = parsed(OPTIONS[task], args, prog)
-    import torch
-
     from wordwave.tasks.run import job_class
 
-    torch.set_num_threads(options.threads)
+    options.set_threads()
     console = Console()
     job = job_class(task).from_run(options.run)
     files, settings = (

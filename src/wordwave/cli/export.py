@@ -8,15 +8,13 @@ from typing import Annotated
 
 import tyro
 
-import wordwave
-from wordwave.cli.console import RunFolder, parsed
+from wordwave.cli.console import UseRun, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import check_inside
-from wordwave.tasks.config import task_of
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(UseRun):
     """Export a trained model to ONNX; its output is verified on batches of many sizes.
 
     The input of a classifier is ids, int64 (batch, length), padded with 0; the output is
@@ -28,7 +26,6 @@ class ExportOptions:
     written to FILE.tokenizer.json, for the library tokenizers; texts need a space before them.
     """
 
-    run: RunFolder
     file: Annotated[Path | None, tyro.conf.Positional] = None
     """The output file; by default model.onnx in the folder of the run."""
 
@@ -43,12 +40,12 @@ def export(args: list[str], prog: str) -> None:
 
     if options.file is None:
         check_inside(options.run, (file.name + end for end in ("", ".json", ".tokenizer.json")))
-    is_matcher = task_of(options.run) == "match"
-    trained = (wordwave.TextMatcher if is_matcher else wordwave.TextClassifier).load(options.run)
+    trained = options.load("classify", "match")
     exported = export_onnx(trained, file)
     what = "probabilities" if trained.labels else "scores, scaled to [0, 1],"
+    unit = "pairs" if trained.task == "match" else "sentences"
     print(
-        f"Checked: {exported.n_checked} random {'pairs' if is_matcher else 'sentences'}, largest "
-        f"difference of {what} {exported.difference:.1e}"
+        f"Checked: {exported.n_checked} random {unit}, largest difference of {what} "
+        f"{exported.difference:.1e}"
     )
     print(f"Written: {', '.join(map(str, exported.files))} ({file.stat().st_size / 1000:,.0f} kB)")

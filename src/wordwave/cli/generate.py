@@ -5,40 +5,33 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Annotated
 
-import wordwave
-from wordwave.cli.console import RunFolder, parsed
+from wordwave.cli.console import UseRun, parsed
 from wordwave.cli.stream import standard_input, write_lines
 from wordwave.errors import WordwaveError
-from wordwave.limits import LENGTH, LOOK_BACK, check_limits
+from wordwave.limits import LENGTH, LOOK_BACK
 from wordwave.tasks.config import Sampling
 
 
 @dataclass(frozen=True)
-class GenerateOptions:
+class GenerateOptions(UseRun):
     """Generate text from a prompt, streamed to the terminal character by character."""
 
-    run: RunFolder
     prompt: str | None = None
     """The prompt, of any length; - reads it from standard input; by default a new line is
     started."""
-    length: int = 500
+    length: Annotated[int, (0, LENGTH[1])] = 500
     """Number of characters to generate; of bytes for a byte-level model."""
     sampling: Sampling = field(default_factory=Sampling)
-    memory: int | None = None
+    memory: Annotated[int | None, LOOK_BACK] = None
     """Length of the memory in characters; by default the run's eval_memory_length."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"length": (0, LENGTH[1]), "memory": LOOK_BACK})
 
 
 def generate(args: list[str], prog: str) -> None:
     """`wordwave generate`"""
     options = parsed(GenerateOptions, args, prog)
-    import torch
-
-    torch.set_num_threads(1)
-    language_model = wordwave.LanguageModel.load(options.run)
+    language_model = options.load("lm")
     prompt = options.prompt or ""
     if options.prompt == "-":
         try:

@@ -11,16 +11,13 @@ from typing import Annotated, Any
 
 import tyro
 
-import wordwave
-from wordwave.cli.console import RunFolder, parsed
+from wordwave.cli.console import UseRun, parsed
 from wordwave.cli.stream import answered, input_batches, write_lines
 from wordwave.data.tables import csv_cell, read_rows, tsv_cell
 from wordwave.errors import WordwaveError
-from wordwave.tasks.config import task_of
 
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Some tools start a new line at these characters, too."""
-BATCH = 2048
 TableForm = tuple[Callable[[str], str], str]
 """How a cell is written, and what separates two cells."""
 TABLES = (".csv", ".tsv", ".jsonl", ".txt", ".gz")
@@ -33,7 +30,7 @@ Prediction = tuple[Row, list[float]]
 
 
 @dataclass(frozen=True)
-class PredictOptions:
+class PredictOptions(UseRun):
     """Predict the class of each text, or of each pair of sentences: one JSON line each, in order.
 
     A text without words is read as one unknown word, so that every text has its line.
@@ -44,7 +41,6 @@ class PredictOptions:
     in a line, separated by a tab, or: wordwave predict RUN "dog bites man" "man bites dog"
     """
 
-    run: RunFolder
     file: Annotated[str | None, tyro.conf.Positional] = None
     """Texts: a .txt with one per line, or a column of a .csv, .tsv or .jsonl, also .gz; or a text
     itself; by default standard input, one text per line, classified as they arrive."""
@@ -70,21 +66,19 @@ def predict(args: list[str], prog: str) -> None:
     form = None if options.out is None else _table_form(options.out)
     if options.quiet and form is not None:
         raise WordwaveError(f"--quiet is for JSON, got a table to write, '{options.out}'")
-    model: Any
+    model = options.load("classify", "match")
+    data = model.config.data
     columns: tuple[str, ...]
-    if task_of(options.run) == "match":
-        model = wordwave.TextMatcher.load(options.run)
-        data = model.config.data
+    if model.task == "match":
         columns = (options.text_a or data.text_a, options.text_b or data.text_b)
         if options.text is not None:
             raise WordwaveError("--text is for texts; of pairs, name columns by --text-a, --text-b")
         if columns[0] == columns[1]:
             raise WordwaveError(f"a pair needs two columns, got {columns[0]!r} twice")
+    elif options.text_a or options.text_b:
+        raise WordwaveError("--text-a and --text-b go with a run of train match only")
     else:
-        if options.text_a or options.text_b:
-            raise WordwaveError("--text-a and --text-b go with a run of train match only")
-        model = wordwave.TextClassifier.load(options.run)
-        columns = (options.text or model.config.data.text,)
+        columns = (options.text or data.text,)
     rows = _input_rows(options, columns)
     note = f"texts were truncated to {model.encoder.max_length} words"
 
@@ -119,13 +113,8 @@ def _input_rows(options: PredictOptions, columns: tuple[str, ...]) -> Iterator[l
         return {columns[0]: text}
 
     what = "pairs, two sentences and a tab between them" if columns[1:] else "texts"
-    return input_batches(
-        options.file,
-        partial(read_rows, text=columns),
-        size=BATCH,
-        what=f"{what}, one per line",
-        literal=literal,
-    )
+    read = partial(read_rows, text=columns)
+    return input_batches(options.file, read, what=what, literal=literal)
 
 
 def _table_form(out: Path) -> TableForm | None:

@@ -75,7 +75,7 @@ def run_grid(
     Args:
         cost: how much a cell counts in the bar and for the time left, such as estimated seconds.
         spent: the part of its cost that a cell has behind it, if that is known while it runs.
-        on_record: is called with each record as it comes.
+        on_record: is called with each record as it comes; a string that it returns is shown.
         options: of `Grid.run_missing`.
     """
     missing = grid.missing()
@@ -91,10 +91,11 @@ def run_grid(
         console.print(f"Waiting for {n} {grid.unit} that another process is running.")
 
     count = "{task.fields[n_done]}/{task.fields[n]}"
-    with progress(grid.unit, console, count, speed_estimate_period=3600) as bar:
+    fields = (count, "{task.fields[shown]}")
+    with progress(grid.unit, console, *fields, speed_estimate_period=3600) as bar:
         before = round(completed_cost())  # does not count for the speed
         total, n = sum(costs.values()), len(missing)
-        task = bar.add_task("", total=total, completed=before, n_done=0, n=n)
+        task = bar.add_task("", total=total, completed=before, n_done=0, n=n, shown="")
 
         def update() -> None:
             bar.update(task, completed=completed_cost(), n_done=len(done))
@@ -102,7 +103,7 @@ def run_grid(
         with _repeatedly(update):
             for record in grid.run_missing(on_wait=on_wait, **options):
                 done.add(grid.store.key_of(record))
-                on_record(record)
+                bar.update(task, shown=on_record(record) or "")
                 update()
 
 

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from wordwave.cli.console import Console
-from wordwave.cli.progress import COUNT, progress
+from wordwave.cli.progress import completed
 from wordwave.cli.train import options_from
 from wordwave.data.registry import names
 from wordwave.errors import WordwaveError
-from wordwave.grid import MAX_JOBS
-from wordwave.limits import check_limits
+from wordwave.grid import MAX_JOBS, Record
+from wordwave.limits import Limited
+from wordwave.search.spaces import SpaceName
 from wordwave.search.trials import (
     SearchPlan,
-    SpaceName,
     best_table,
+    dev_accuracy,
     importances,
-    run_workers,
     write_files,
 )
 from wordwave.tasks.config import ClassificationConfig
+from wordwave.workers import ProcessWorkers
 
 if TYPE_CHECKING:
     from wordwave.data.splits import Splits
-    from wordwave.search.study import SharedStudy
 
 MAX_TRIALS = 100_000
 
 
 @dataclass(frozen=True)
-class SearchOptions(ClassificationConfig):
+class SearchOptions(Limited, ClassificationConfig):
     """Hyperparameter search: each trial draws settings from a search space, trains a classifier and
     is scored on the validation set.
 
@@ -47,18 +47,17 @@ class SearchOptions(ClassificationConfig):
     """Search space. paper: batch size, learning rate, weight decay, hidden units and filters of the
     paper; narrow: learning rate, dropout and word dropout; wide: more values, also of the read-out
     and of whatever else the encoder and embedding use."""
-    trials: int = 20
-    """Number of trials of the study, all commands and processes together."""
-    jobs: int = 2
+    trials: Annotated[int, (1, MAX_TRIALS)] = 20
+    """Number of trials of the search, all commands and processes together."""
+    jobs: Annotated[int, (1, MAX_JOBS)] = 2
     """Trials at once, one process and thread each."""
     out: Path = Path("out/search")
-    """Folder for the study, best.yaml and trials.csv."""
+    """Folder for the records, best.yaml and trials.csv."""
 
 
 def search(args: list[str], prog: str) -> None:
     """`wordwave search`"""
     options, config = options_from(args, prog, SearchOptions, ClassificationConfig)
-    check_limits(options, {"trials": (1, MAX_TRIALS), "jobs": (1, MAX_JOBS)})
     try:
         import optuna  # noqa: F401
     except ModuleNotFoundError:
@@ -78,41 +77,30 @@ def load_without_test(config: ClassificationConfig) -> Splits:
 
 def run_search(plan: SearchPlan, jobs: int) -> None:
     """Run the missing trials with a progress bar, and report."""
-    console, shared = Console(), plan.open()
-    n_missing = plan.total - len(shared.finished())
+    console, grid = Console(), plan.grid
     varied = ", ".join(setting.name for setting in plan.varied)
     console.print(f"Search space {plan.space}: {varied}")
     if plan.total < plan.n_trials:
         console.print(f"This search space has only {plan.total} combinations.")
+
+    def best(_: Record) -> str:
+        found = [dev_accuracy(result) for result in plan.ranked()[:1]]
+        return f"best dev accuracy {found[0]:.4f}" if found else ""
+
+    options: dict[str, Any] = {"n_jobs": jobs, "start": ProcessWorkers, "on_record": best}
     try:
-        if n_missing > 0:
-            _run_trials(plan, shared, min(jobs, n_missing), console)
+        with completed(grid, console, **options) as (results, note):
+            if not plan.ranked():
+                raise WordwaveError(f"no trial was completed: {results[0]['stopped']}")
+            written = write_files(plan)
+            console.print(best_table(plan.ranked()[:5]).to_rich())
+            if weights := importances(plan):
+                console.print("Importance of the settings: " + weights)
+            console.print(note + "Written: " + ", ".join(map(str, written)))
+            console.print(f"Next: wordwave train classify --config {written[0]}")
     except KeyboardInterrupt:
-        write_files(plan, shared)
+        write_files(plan)
         raise KeyboardInterrupt(
-            f"stopped with {len(shared.finished())} of {plan.total} trials in '{plan.folder}'; "
+            f"stopped with {len(plan.results())} of {plan.total} trials in '{plan.folder}'; "
             "run the same command again to resume"
         ) from None
-    finished = shared.finished()
-    if len(finished) < plan.total:
-        at = ", ".join(str(slot + 1) for slot in shared.abandoned())
-        raise WordwaveError(
-            f"each worker was killed twice{at and f', at last in trial {at}'} (out of memory?); "
-            f"{len(finished)} of {plan.total} trials are kept, run the same command again to resume"
-        )
-    if not shared.ranked():
-        raise WordwaveError(f"no trial was completed: {finished[0].user_attrs.get('stopped')}")
-    written = write_files(plan, shared)
-    console.print(best_table(shared.ranked()[:5]).to_rich())
-    if weights := importances(shared):
-        console.print("Importance of the settings: " + weights)
-    console.print("Written: " + ", ".join(map(str, written)))
-    console.print(f"Next: wordwave train classify --config {written[0]}")
-
-
-def _run_trials(plan: SearchPlan, shared: SharedStudy, n_jobs: int, console: Console) -> None:
-    with progress("trials", console, COUNT, "best dev accuracy {task.fields[best]}") as bar:
-        task = bar.add_task("", total=plan.total, completed=len(shared.finished()), best="-")
-        for _ in run_workers(plan, n_jobs):
-            best = [f"{trial.value:.4f}" for trial in shared.ranked()[:1]]
-            bar.update(task, completed=len(shared.finished()), best="".join(best) or "-")

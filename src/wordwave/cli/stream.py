@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from wordwave.errors import WordwaveError
 from wordwave.files import write_whole
@@ -23,20 +23,20 @@ def input_batches(
     given: str | None,
     read: Callable[[str | IO[bytes]], Iterator[T]],
     *,
-    size: int,
-    what: str,
-    literal: Callable[[str], T],
+    size: int = 2048,
+    what: str = "texts",
+    literal: Callable[[str], Any] = str,
 ) -> Iterator[list[T]]:
     """The input of a command in batches of at most `size` items.
 
     Args:
         given: a file, or a text itself, or `None` for standard input.
         read: reads the items of a file or a stream.
-        what: the items of standard input, for messages.
+        what: the items of standard input, one per line, for messages.
         literal: turns a text into an item.
     """
     if given is None:
-        return _available_batches(read(standard_input(what)), size)
+        return _available_batches(read(standard_input(f"{what}, one per line")), size)
     if _is_literal_text(given):
         return iter([[literal(given)]])
     items = read(given)

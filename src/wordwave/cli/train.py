@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from wordwave.cli.console import Console, Threads, parsed
+from wordwave.cli.console import Console, UseThreads, parsed
 from wordwave.cli.progress import COUNT, progress
 from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
-from wordwave.limits import THREADS, check_limits
-from wordwave.recipes import TASKS, C, read_recipe
+from wordwave.recipes import C, read_recipe
 from wordwave.tasks.config import (
     ClassificationConfig,
     LanguageModelConfig,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(UseThreads):
     """Where a run is saved and what it may use."""
 
     config: str | None = None
@@ -40,12 +40,8 @@ class RunOptions:
     a recipe. Flags take precedence."""
     out: Path | None = None
     """The run folder; by default one in runs/, named after data and model."""
-    save_every: float = 60.0
+    save_every: Annotated[float, (0, inf)] = 60.0
     """Seconds between two checkpoints; one is always saved at Ctrl-C."""
-    threads: Threads = 1
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"save_every": (0, float("inf")), "threads": THREADS})
 
 
 @dataclass(frozen=True)
@@ -108,20 +104,19 @@ class LmOptions(RunOptions, LanguageModelConfig):
     """
 
 
-def _train(kind: type[RunOptions], config_class: type[Any], args: list[str], prog: str) -> None:
+def _train(kind: type[RunOptions], args: list[str], prog: str) -> None:
     """Train in a run folder, resuming if it was stopped, and show the result."""
+    config_class: Any = kind.__bases__[1]
     options, config = options_from(args, prog, kind, config_class)
-    import torch
-
     from wordwave.tasks.run import job_class
     from wordwave.tasks.run_folder import clean_up
     from wordwave.training.devices import launched_processes
     from wordwave.training.run import TrainingStopped
 
-    torch.set_num_threads(options.threads)
+    options.set_threads()
     processes = launched_processes()
     console = Console(quiet=not processes.is_main_process)
-    job = job_class(TASKS[config_class])(config)
+    job = job_class(config.task)(config)
     folder = options.out or Path("runs") / job.run_name
     job.check_config(folder)
     result = job.finished(folder)
@@ -151,11 +146,10 @@ def _train(kind: type[RunOptions], config_class: type[Any], args: list[str], pro
         console.print("\n".join(lines))
 
 
-classify = partial(_train, ClassifyOptions, ClassificationConfig)
-match = partial(_train, MatchOptions, MatchingConfig)
-embed = partial(_train, EmbedOptions, SentenceEmbeddingConfig)
-translate = partial(_train, TranslateOptions, TranslationConfig)
-lm = partial(_train, LmOptions, LanguageModelConfig)
+classify, match, embed, translate, lm = (
+    partial(_train, kind)
+    for kind in (ClassifyOptions, MatchOptions, EmbedOptions, TranslateOptions, LmOptions)
+)
 
 
 def _check_same_data(job: Job[Any, Any], result: dict[str, Any], folder: Path) -> None:
@@ -216,7 +210,7 @@ def options_from(args: Sequence[str], prog: str, options: type[O], config: type[
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", nargs="?")  # if the value is missing, tyro explains it
     file = parser.parse_known_args(args)[0].config
-    names = [field.name for field in fields(config)]
+    names = [field.name for field in fields(config)]  # type: ignore[arg-type]
     settings: dict[str, Any] = {}
     if file is not None:
         found = read_config(file, config)
@@ -227,7 +221,7 @@ def options_from(args: Sequence[str], prog: str, options: type[O], config: type[
 
 def read_config(given: str, config: type[C]) -> C:
     """The settings in a YAML file, or in a recipe."""
-    path, task = Path(given), TASKS[config]
+    path, task = Path(given), config.task
     if not path.is_file():
         if path.suffix or len(path.parts) > 1:
             raise WordwaveError(f"there is no config file '{path}'")

@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-import wordwave
-from wordwave.cli.console import RunFolder, Threads, parsed
+from wordwave.cli.console import UseRun, parsed
 from wordwave.cli.stream import answered, input_batches, write_lines
 from wordwave.data.tables import read_texts
 from wordwave.errors import WordwaveError
-from wordwave.limits import THREADS, check_limits
 
 if TYPE_CHECKING:
-    from wordwave.tasks.translator import Translation
+    from wordwave.tasks.translator import Translation, Translator
 
 BATCH = 256
 read_lines = partial(read_texts, form="txt")
 
 
 @dataclass(frozen=True)
-class TranslateOptions:
+class TranslateOptions(UseRun):
     """Translate any number of sentences, one per line, in input order."""
 
-    run: RunFolder
     file: Annotated[str | None, tyro.conf.Positional] = None
     """Sentences: a text file with one per line, also .gz; or a sentence itself; by default standard
     input, translated as they arrive."""
@@ -51,30 +48,21 @@ class TranslateOptions:
     .png, .svg or .pdf."""
     out: Path | None = None
     """Write to this file, completely or not at all, instead of to the terminal; also .gz."""
-    threads: Threads = 1
-
-    def __post_init__(self) -> None:
-        check_limits(self, {"threads": THREADS})
 
 
 def translate(args: list[str], prog: str) -> None:
     """`wordwave translate`"""
     options = parsed(TranslateOptions, args, prog)
-    import torch
-
     from wordwave.tasks.translator import BeamConfig
 
     if options.picture is not None:
         from wordwave.plotting import check_format
 
         check_format(options.picture)
-    torch.set_num_threads(options.threads)
     search = BeamConfig(options.beam, options.n_best, options.length_penalty)
-    translator = wordwave.Translator.load(options.run)
+    translator = options.load("translate")
     references = _references(options)
-    sentences = input_batches(
-        options.file, read_lines, size=BATCH, what="sentences, one per line", literal=str
-    )
+    sentences = input_batches(options.file, read_lines, size=BATCH, what="sentences")
     note = f"sentences were truncated to {translator.subwords.max_length} subwords"
     batches = answered(sentences, lambda texts: translator.translations(texts, search), note)
     as_json = options.json or options.n_best > 1
@@ -95,8 +83,7 @@ def translate(args: list[str], prog: str) -> None:
     if references is not None:
         from wordwave.tasks.translation import score, score_lines
 
-        scores = score(translator, best, references)
-        print("\n".join(score_lines(scores.plain())), file=sys.stderr)
+        print("\n".join(score_lines(score(translator, best, references))), file=sys.stderr)
 
 
 def _references(options: TranslateOptions) -> list[str] | None:
@@ -130,7 +117,7 @@ def _line(text: str, found: list[Translation], *, as_json: bool) -> str:
 
 
 def _draw_first(
-    translator: wordwave.Translator,
+    translator: Translator,
     translated: list[tuple[str, list[Translation]]],
     picture: Path,
 ) -> bool:

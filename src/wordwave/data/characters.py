@@ -10,7 +10,7 @@ import codecs
 import shutil
 import tempfile
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as clipped
@@ -177,9 +177,14 @@ class Alphabet:
             return 0
         return sum(int((self.ids(chunk) == UNKNOWN_CHARACTER_ID).sum()) for chunk in text.chunks())
 
-    def decoder(self) -> Decoder:
-        """A decoder from ids to text."""
-        return Decoder(self)
+    def decoder(self) -> Callable[[int], str]:
+        """A function from ids, one after the other, to the text that each of them completes: bytes
+        are buffered until they form a character."""
+        if self.unit == "byte":
+            utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+            return lambda symbol: utf8.decode(bytes([symbol]))
+        characters = "\N{REPLACEMENT CHARACTER}" + self.characters
+        return lambda symbol: characters[symbol]
 
     def to_dict(self) -> dict[str, str]:
         """A JSON-serialisable form; `from_dict` reads it."""
@@ -191,17 +196,3 @@ class Alphabet:
         if not isinstance(saved, Mapping) or not isinstance(saved.get("characters"), str):
             raise WordwaveError(f"an alphabet is {{'unit', 'characters'}}, got {clipped(saved)}")
         return cls(saved.get("unit"), saved["characters"])  # type: ignore[arg-type]
-
-
-class Decoder:
-    """Decodes ids one at a time; bytes are buffered until they form a character."""
-
-    def __init__(self, alphabet: Alphabet) -> None:
-        self._alphabet = alphabet
-        self._bytes = codecs.getincrementaldecoder("utf-8")(errors="replace")
-
-    def add(self, symbol: int) -> str:
-        """The text that this id completes."""
-        if self._alphabet.unit == "byte":
-            return self._bytes.decode(bytes([symbol]))
-        return "\N{REPLACEMENT CHARACTER}" if symbol == 0 else self._alphabet.characters[symbol - 1]

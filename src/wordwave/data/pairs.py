@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, DataSet, dataset_named, names
-from wordwave.data.splits import DEV_SHARE
-from wordwave.data.tables import Cell, class_cell, label_cell, number_cell, read_table, text_cell
+from wordwave.data.splits import DEV_SHARE, IN_MEMORY
+from wordwave.data.tables import (
+    Cell,
+    PartsOf,
+    Rows,
+    class_cell,
+    label_cell,
+    number_cell,
+    read_table,
+    text_cell,
+)
 from wordwave.errors import WordwaveError
 from wordwave.files import DAMAGED, open_binary, sha256_of
 
@@ -18,7 +26,43 @@ BUILT_IN_FILE = BUILT_IN_FOLDER / "paws-wiki.dev.tsv.gz"
 
 
 @dataclass(frozen=True)
-class TextPairs:
+class PairDataConfig:
+    """The pairs of sentences of a matcher."""
+
+    data: str = ""
+    """built-in (a part of PAWS-Wiki, no download), another data set by name (paws-wiki, paws-qqp,
+    sts-b, sick), or a file of your own: .csv, .tsv or .jsonl, also .gz."""
+    dev: str | None = None
+    """Validation set: a file; by default a tenth of the training pairs, cut so that it shares no
+    sentence with the others. It selects the best epoch."""
+    test: str | None = None
+    """Test set: a file, evaluated once at the end."""
+    text_a: str = "text_a"
+    """The column of first sentences in files of your own."""
+    text_b: str = "text_b"
+    """The column of second sentences."""
+    label: str = "label"
+    """The column of labels: any names of classes."""
+    similarity: str | None = None
+    """A column of numbers, such as similarities, to predict instead of a label."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names; none for a data set by name."""
+        named = tuple(name for name in (self.data, self.dev, self.test) if name)
+        known = [IN_MEMORY, *pair_set_names()]
+        return () if len(named) == 1 and named[0] in known else named
+
+    @property
+    def predicts_scores(self) -> bool:
+        """Whether a number is predicted, not a class."""
+        if self.data in names("matching"):
+            return not dataset_named(self.data).classes
+        return self.similarity is not None
+
+
+@dataclass(frozen=True)
+class TextPairs(Rows):
     """Pairs of sentences, each with a label, or with a score as a decimal number."""
 
     first: list[str] = field(repr=False)
@@ -26,16 +70,6 @@ class TextPairs:
     labels: list[str] = field(repr=False)
     name: str = "pairs"
     """Where they come from, for messages."""
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def subset(self, rows: Iterable[int], name: str) -> TextPairs:
-        rows = list(rows)
-        first, second, labels = (
-            [part[i] for i in rows] for part in (self.first, self.second, self.labels)
-        )
-        return TextPairs(first, second, labels, name)
 
     def joined(self, other: TextPairs) -> TextPairs:
         """These pairs and others."""
@@ -64,17 +98,8 @@ def _key(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class PairSplits:
-    """The training, validation and test sets."""
-
-    train: TextPairs
-    dev: TextPairs | None
-    test: TextPairs | None
-
-    def fingerprint(self) -> str:
-        """A hash of all pairs."""
-        given = [part for part in (self.train, self.dev, self.test) if part is not None]
-        return sha256_of(repr((p.first, p.second, p.labels)).encode() for p in given)[:16]
+class PairSplits(PartsOf[TextPairs]):
+    """The training, validation and test pairs."""
 
 
 def read_pairs(

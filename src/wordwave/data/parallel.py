@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, data_home, dataset_named
-from wordwave.data.tables import read_prepared, read_texts
-from wordwave.errors import WordwaveError
-from wordwave.files import sha256_of
+from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, dataset_named, names
+from wordwave.data.tables import PartsOf, Rows, read_prepared, read_texts
+from wordwave.errors import WordwaveError, unknown
 
 BUILT_IN_FILE = BUILT_IN_FOLDER / "homeassistant-2026.9.4.en-de.tsv.gz"
 BUILT_IN_LANGUAGES = ("en", "de")
@@ -20,7 +19,61 @@ MAX_DEV_PAIRS = 1000
 
 
 @dataclass(frozen=True)
-class ParallelSentences:
+class ParallelDataConfig:
+    """The sentence pairs of a translation model."""
+
+    data: str = BUILT_IN
+    """built-in (user-interface sentences, no download) or multi30k; ignored with --source."""
+    source: str | None = None
+    """A text file of your own, one sentence per line, also .gz."""
+    target: str | None = None
+    """Its translation, line by line."""
+    dev_source: str | None = None
+    """Validation set: sentences to select the best weights by; by default a tenth of the pairs, at
+    most 1,000."""
+    dev_target: str | None = None
+    """Their translations."""
+    test_source: str | None = None
+    """Test set: sentences that are translated and scored once, at the end."""
+    test_target: str | None = None
+    """Their translations."""
+    source_language: str = "en"
+    """Code of the source language, such as en or pt-br; the named data sets have en and de.
+    Languages without Moses rules use the English ones."""
+    target_language: str = "de"
+    """Code of the target language."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names; none for a data set by name."""
+        named = (getattr(self, name) for pair in PAIRS for name in pair)
+        return tuple(name for name in named if name)
+
+    @property
+    def name(self) -> str:
+        """Of the data set, or of the source file."""
+        return self.data if self.source is None else Path(self.source).name.split(".")[0]
+
+    def __post_init__(self) -> None:
+        for one, other in PAIRS:
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                raise WordwaveError(f"{one} and {other} go together, got only one of them")
+        if self.source is None and (self.dev_source or self.test_source):
+            raise WordwaveError(f"dev_source and test_source need source, got data {self.data!r}")
+        for name in ("source_language", "target_language"):
+            if not re.fullmatch("[a-z]{2,3}([-_][A-Za-z]+)?", getattr(self, name)):
+                raise WordwaveError(
+                    f"{name} must be a code of two or three small letters such as de, "
+                    f"got {getattr(self, name)!r}"
+                )
+
+
+PAIRS = (("source", "target"), ("dev_source", "dev_target"), ("test_source", "test_target"))
+"""The settings that name two files, line by line each other's translation."""
+
+
+@dataclass(frozen=True)
+class ParallelSentences(Rows):
     """Sentences and their translations; sentence i of one is that of the other."""
 
     sources: list[str] = field(repr=False)
@@ -28,28 +81,12 @@ class ParallelSentences:
     name: str = "pairs"
     """Where they come from, for messages."""
 
-    def __len__(self) -> int:
-        return len(self.sources)
-
-    def subset(self, rows: Iterable[int], name: str) -> ParallelSentences:
-        chosen = list(rows)
-        return ParallelSentences(
-            [self.sources[i] for i in chosen], [self.targets[i] for i in chosen], name
-        )
-
 
 @dataclass(frozen=True)
-class ParallelSplits:
-    """The training, validation and test sets."""
+class ParallelSplits(PartsOf[ParallelSentences]):
+    """The training, validation and test pairs."""
 
-    train: ParallelSentences
     dev: ParallelSentences
-    test: ParallelSentences | None
-
-    def fingerprint(self) -> str:
-        """A hash of all pairs."""
-        given = [part for part in (self.train, self.dev, self.test) if part is not None]
-        return sha256_of(repr((part.sources, part.targets)).encode() for part in given)[:16]
 
 
 def read_pairs(source: str | Path, target: str | Path) -> ParallelSentences:
@@ -82,6 +119,24 @@ def cut_dev(
     rest = (i for i in range(len(pairs)) if i not in held_out)
     dev = pairs.subset(sorted(held_out), f"validation set of {pairs.name}")
     return pairs.subset(rest, pairs.name), dev
+
+
+def load_pairs(data: ParallelDataConfig) -> ParallelSplits:
+    """Training, validation and test set; the last is `None` where none is named."""
+    if data.source is None:
+        known = (BUILT_IN, *names("translation"))
+        if data.data not in known:
+            raise WordwaveError(
+                f"{unknown('data', data.data, known)}; files of your own are named by --source "
+                "and --target"
+            )
+        return load_named(data.data, data.source_language, data.target_language)
+    train, dev, test = (
+        read_pairs(getattr(data, one), getattr(data, other)) if getattr(data, one) else None
+        for one, other in PAIRS
+    )
+    assert train is not None
+    return ParallelSplits(*(cut_dev(train) if dev is None else (train, dev)), test)
 
 
 def load_named(name: str, source_language: str, target_language: str) -> ParallelSplits:
@@ -117,10 +172,3 @@ def _built_in(*, reverse: bool) -> ParallelSplits:
         bucket = zlib.crc32(english.lower().encode()) % 34
         rows["test" if bucket == 0 else "dev" if bucket == 1 else "train"].append(row)
     return ParallelSplits(*(pairs.subset(rows[name], f"built-in {name}") for name in rows))
-
-
-def first_release(name: str) -> list[str] | None:
-    """The German test sentences as first released, which papers of 2016 to 2020 used, if they are
-    in the data home: multi30k/paper/test.de.gz, which `data prepare` cannot download."""
-    file = data_home() / name / "paper" / "test.de.gz"
-    return list(read_texts(file, form="txt")) if file.is_file() else None

@@ -8,27 +8,47 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import Any
 
-from wordwave.data.registry import DataSet, dataset_named
-from wordwave.data.tables import Examples, read_prepared
+from wordwave.data.registry import DataSet, dataset_named, names
+from wordwave.data.tables import Examples, PartsOf, read_prepared
 from wordwave.errors import WordwaveError
-from wordwave.files import sha256_of
 
 N_FOLDS = 10
 DEV_SHARE = 0.1
+IN_MEMORY = "(in memory)"
+"""The `data` of examples that were not read from a file."""
 
 
 @dataclass(frozen=True)
-class Splits:
-    """The training, validation and test sets."""
+class DataConfig:
+    """The labelled texts of a classifier."""
 
-    train: Examples
-    dev: Examples | None
-    test: Examples | None
+    data: str = ""
+    """A data set by name (wordwave data list), or a file of your own: .csv, .tsv or .jsonl,
+    also .gz; or hf:NAME for a data set of the Hugging Face hub."""
+    dev: str | None = None
+    """Validation set: a file; by default a tenth of the training examples. It selects the best
+    epoch."""
+    test: str | None = None
+    """Test set: a file, evaluated once at the end."""
+    text: str = "text"
+    """The column of texts in files of your own."""
+    label: str = "label"
+    """The column of labels in files of your own."""
+    fold: int = 0
+    """Cross-validation fold of data sets without a test set (mr, subj, cr, mpqa): which tenth is
+    tested on."""
 
-    def fingerprint(self) -> str:
-        """A hash of all examples."""
-        given = [part for part in (self.train, self.dev, self.test) if part is not None]
-        return sha256_of(repr((part.texts, part.labels)).encode() for part in given)[:16]
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, and data sets of the hub, that it names; none for a data set by name."""
+        named = tuple(name for name in (self.data, self.dev, self.test) if name)
+        known = [IN_MEMORY, *names("classification")]
+        return () if len(named) == 1 and named[0] in known else named
+
+
+@dataclass(frozen=True)
+class Splits(PartsOf[Examples]):
+    """The training, validation and test examples."""
 
 
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 from reprlib import repr as clipped
-from typing import IO, Any, Literal, cast, get_args
+from typing import IO, Any, Generic, Literal, TypeVar, cast, get_args
 
 from wordwave.errors import WordwaveError, suggestion
-from wordwave.files import DAMAGED, open_binary
+from wordwave.files import DAMAGED, open_binary, sha256_of
 
+R = TypeVar("R", bound="Rows")
 Form = Literal["txt", "csv", "tsv", "jsonl"]
 Row = tuple[int, dict[str, Any]]
 """A line number and the cells by column."""
@@ -33,8 +34,42 @@ _MAX_CELL = 2**31 - 1  # the largest limit that csv accepts on every platform
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+class Rows:
+    """Columns of strings, which are the fields of a dataclass but for its name."""
+
+    name: str
+
+    @property
+    def columns(self) -> tuple[list[str], ...]:
+        """All columns, in the order of the fields."""
+        return tuple(v for name, v in vars(self).items() if name != "name")
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def subset(self: R, indices: Iterable[int], name: str | None = None) -> R:
+        """Some of the rows."""
+        rows = list(indices)
+        make: Any = type(self)
+        return make(*([column[i] for i in rows] for column in self.columns), name or self.name)
+
+
 @dataclass(frozen=True)
-class Examples:
+class PartsOf(Generic[R]):
+    """The training, validation and test sets."""
+
+    train: R
+    dev: R | None
+    test: R | None
+
+    def fingerprint(self) -> str:
+        """A hash of all rows."""
+        given = [part for part in (self.train, self.dev, self.test) if part is not None]
+        return sha256_of(repr(part.columns).encode() for part in given)[:16]
+
+
+@dataclass(frozen=True)
+class Examples(Rows):
     """Texts and their labels."""
 
     texts: list[str] = field(repr=False)
@@ -46,14 +81,6 @@ class Examples:
         if len(self.texts) != len(self.labels):
             got = f"{len(self.texts)} texts, {len(self.labels)} labels"
             raise WordwaveError(f"{self.name}: every text must have a label, got {got}")
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def subset(self, indices: Iterable[int], name: str | None = None) -> Examples:
-        rows = list(indices)
-        texts, labels = [self.texts[i] for i in rows], [self.labels[i] for i in rows]
-        return Examples(texts, labels, name or self.name)
 
 
 def read_examples(path: str | Path, *, text: str = "text", label: str = "label") -> Examples:

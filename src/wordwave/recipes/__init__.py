@@ -7,39 +7,19 @@ from typing import TypeVar
 
 from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
-from wordwave.tasks.config import (
-    ClassificationConfig,
-    LanguageModelConfig,
-    MatchingConfig,
-    SentenceEmbeddingConfig,
-    TranslationConfig,
-)
+from wordwave.tasks.config import ClassificationConfig, TaskConfig
 
-C = TypeVar(
-    "C",
-    ClassificationConfig,
-    MatchingConfig,
-    SentenceEmbeddingConfig,
-    TranslationConfig,
-    LanguageModelConfig,
-)
+C = TypeVar("C", bound=TaskConfig)
 FOLDER = Path(__file__).parent
-TASKS = {
-    ClassificationConfig: "classify",
-    MatchingConfig: "match",
-    SentenceEmbeddingConfig: "embed",
-    TranslationConfig: "translate",
-    LanguageModelConfig: "lm",
-}
-"""Recipes of all but the first begin with the task."""
 
 
-def recipe_names(kind: type, folder: Path | None = None) -> list[str]:
-    """The recipes for one kind of config, of those that come along or of a folder."""
+def recipe_names(kind: type[TaskConfig], folder: Path | None = None) -> list[str]:
+    """The recipes for a task, of those that come along or of a folder: all but those of classifiers
+    begin with the task."""
     names = sorted(path.stem for path in (folder or FOLDER).glob("*.yaml"))
     if kind is ClassificationConfig:
         return [name for name in names if "-" not in name]
-    return [name for name in names if name.startswith(f"{TASKS[kind]}-")]
+    return [name for name in names if name.startswith(f"{kind.task}-")]
 
 
 def read_recipe(
@@ -52,7 +32,7 @@ def read_recipe(
     if name not in known:
         where = f" in '{folder}'" if folder else ""
         raise WordwaveError(
-            f"there is no recipe {name!r} for {TASKS[kind]}{where}; "
+            f"there is no recipe {name!r} for {kind.task}{where}; "
             f"there are: {', '.join(known) or 'none'}"
         )
     path = (folder or FOLDER) / f"{name}.yaml"

@@ -14,12 +14,13 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from wordwave.config_io import to_dict, with_settings
+from wordwave.data.splits import DataConfig
 from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
 from wordwave.files import write_text
 from wordwave.grid import Count, Positive, Record, Share, fits
 from wordwave.models.config import ENCODERS, EncoderKind, goes_with
 from wordwave.tables import Content, ResultTable, Score, rows_to_csv
-from wordwave.tasks.config import ClassificationConfig, DataConfig
+from wordwave.tasks.config import ClassificationConfig
 
 if TYPE_CHECKING:
     from wordwave.data.splits import Splits

@@ -7,151 +7,90 @@ the validation set as its starting point. A search is never given test examples.
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import ceil, prod
+from functools import cached_property
+from itertools import product
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from wordwave.config_io import dump_yaml, flatten, to_dict, with_settings
+from wordwave.config_io import dump_yaml, fits, flatten, to_dict, with_settings
 from wordwave.data.splits import Splits
 from wordwave.errors import WordwaveError
-from wordwave.files import write_text
-from wordwave.search.study import SharedStudy, alive
+from wordwave.files import check_regular, locked, write_text
+from wordwave.grid import Count, Grid, Record, Share, Store
+from wordwave.migrate import upgrade_flat
+from wordwave.search.spaces import (
+    Setting,
+    SpaceName,
+    distributions_of,
+    given,
+    holds,
+    n_combinations,
+    varied,
+)
 from wordwave.tables import Content, ResultTable, rows_to_csv
 from wordwave.tasks.config import ClassificationConfig
-from wordwave.workers import Failure, ProcessWorkers
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import Trial
 
-SpaceName = Literal["paper", "narrow", "wide"]
-
-_PAUSE = 0.2
-"""Seconds between two looks at the study."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """Any number from low to high, drawn uniformly, or log-uniformly with `log`."""
-
-    low: float
-    high: float
-    log: bool = False
-
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
+TRIALS = "trials.jsonl"
+KEY = ("kind", "trial", "search")
+"""What identifies a record."""
+FIRST_EVALUATED = 33
+"""Percent of a training after which a trial may be pruned: good ones may start slowly."""
 
 
-def _encoder(*kinds: str) -> Callable[[ClassificationConfig], bool]:
-    return lambda config: config.model.encoder in kinds
+class _Trial(TypedDict):
+    """The fields of every record: the settings that a trial draws, and those of the search."""
+
+    kind: Literal["draw", "result"]
+    trial: Count
+    params: dict[str, str | float | bool | None]
+    search: Mapping[str, Any]
 
 
-def _is_complex(config: ClassificationConfig) -> bool:
-    return config.model.embedding.field == "complex"
+class _Result(_Trial):
+    """The fields of a finished trial."""
+
+    curve: list[tuple[int, Share]]
+    """Percent of the training, and accuracy on the validation set."""
+    stopped: str
+    """Why it was stopped, "" if it was not."""
+    seconds: float
 
 
-def _has_complex_scores(config: ClassificationConfig) -> bool:
-    return _is_complex(config) and config.model.encoder == "transformer"
+def is_record(record: Record) -> bool:
+    """Whether a record has all fields of its kind, with the right types."""
+    if record.get("kind") != "result":
+        return fits(record, _Trial)
+    return fits(record, _Result) and bool(record["curve"] or record["stopped"])
 
 
-def _learns_frequencies(config: ClassificationConfig) -> bool:
-    return (
-        config.model.embedding.kind == "complex-order"
-        and not config.model.embedding.freeze_frequency
-    )
-
-
-def _has_vectors(config: ClassificationConfig) -> bool:
-    return config.text.vectors is not None
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A hyperparameter: its part of the config, its values, and which configs use it."""
-
-    part: Literal["text", "model", "training"]
-    name: str
-    values: tuple[Any, ...] | Range
-    is_used: Callable[[ClassificationConfig], bool] = lambda config: True
-
-
-SPACES: dict[SpaceName, tuple[Setting, ...]] = {
-    # The paper's L2 is a term of the loss; weight_decay is decoupled from it, as in AdamW.
-    "paper": (
-        Setting("training", "batch_size", (32, 64, 128)),
-        Setting("training", "learning_rate", (1e-3, 1e-4, 1e-5)),
-        Setting("training", "weight_decay", (0.0, 1e-3, 1e-4)),
-        Setting("model", "hidden_dim", (120, 128)),
-        Setting("model", "n_filters", (64, 128), _encoder("cnn")),
-    ),
-    "narrow": (
-        Setting("training", "learning_rate", (3e-4, 5e-4, 1e-3, 2e-3)),
-        Setting("training", "word_dropout", (0.0, 0.1)),
-        Setting("model", "dropout", (0.1, 0.3, 0.5)),
-    ),
-    "wide": (
-        Setting("training", "batch_size", (32, 64, 128)),
-        Setting("training", "learning_rate", Range(1e-4, 1e-2, log=True)),
-        Setting("training", "weight_decay", (0.0, 1e-4, 1e-3, 1e-2)),
-        Setting("training", "word_dropout", Range(0.0, 0.3)),
-        Setting("training", "frequency_lr_scale", Range(1e-2, 1.0, log=True), _learns_frequencies),
-        Setting("model", "dropout", Range(0.0, 0.6)),
-        Setting("model", "hidden_dim", (0, 64, 128, 256)),
-        Setting("model", "pooling", ("sum", "mean"), _encoder("fasttext", "transformer")),
-        Setting("model", "n_filters", (64, 128, 256), _encoder("cnn")),
-        Setting("model", "n_layers", (1, 2), _encoder("lstm", "transformer")),
-        Setting("model", "feed_forward_dim", (64, 128, 256), _encoder("transformer")),
-        Setting("model", "readout", ("concat", "magnitude"), _is_complex),
-        Setting("model", "score", ("real", "magnitude"), _has_complex_scores),
-        Setting("text", "vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
-    ),
-}
-"""`paper` and `narrow` are the same for every embedding; `wide` has some that only a few use."""
-
-
-def varied(space: SpaceName, config: ClassificationConfig) -> tuple[Setting, ...]:
-    """The settings of a search space that a config's encoder, embedding and vectors use."""
-    return tuple(setting for setting in SPACES[space] if setting.is_used(config))
-
-
-def given(settings: Sequence[Setting], config: ClassificationConfig) -> dict[str, Any] | None:
-    """The values that a config has, `None` if one of them is not in the search space."""
-    known = flatten(config)
-    values = {setting.name: known[setting.name] for setting in settings}
-    return values if all(values[s.name] in s.values for s in settings) else None
-
-
-def n_combinations(settings: Sequence[Setting]) -> int | None:
-    """The number of different trials, `None` if there are infinitely many."""
-    choices = [s.values for s in settings if isinstance(s.values, tuple)]
-    return prod(map(len, choices)) if len(choices) == len(settings) else None
-
-
-def distributions_of(settings: Sequence[Setting]) -> dict[str, Any]:
-    """The search space in the terms of optuna."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
-
-    return {
-        s.name: FloatDistribution(s.values.low, s.values.high, log=s.values.log)
-        if isinstance(s.values, Range)
-        else CategoricalDistribution(s.values)
-        for s in settings
-    }
+def dev_accuracy(result: Record) -> float | None:
+    """The best accuracy of a trial on the validation set, if it was ever evaluated."""
+    return max((accuracy for _, accuracy in result["curve"]), default=None)
 
 
 @dataclass(frozen=True)
 class SearchPlan:
     """What to search for, and where to keep the trials.
 
+    A trial has a number, 1 … n, and two records: its settings when they are drawn, and its result.
+    What is drawn depends on the seed, the number and the trials so far. A trial whose process is
+    killed is run again with the settings that were drawn for it.
+
     Args:
         config: all settings; the search starts from those that the search space varies.
         space: the name of the search space.
         parts: training and validation examples.
-        folder: of the study.
-        n_trials: number of trials of the study, whichever process runs them.
+        folder: of the records.
+        n_trials: number of trials of the search, whichever process runs them.
     """
 
     config: ClassificationConfig
@@ -176,29 +115,150 @@ class SearchPlan:
         """The number of trials: no combination of settings is tried twice."""
         return min(self.n_trials, n_combinations(self.varied) or self.n_trials)
 
-    @property
+    @cached_property
     def fixed(self) -> dict[str, Any]:
         """The settings that all trials share."""
         drawn = {setting.name for setting in self.varied}
         common = {k: v for k, v in flatten(self.config).items() if k not in drawn}
         return {"space": self.space, **common, "examples": self.parts.fingerprint()}
 
-    def config_of(self, trial: Trial | FrozenTrial) -> ClassificationConfig:
-        return with_settings(self.config, **trial.params)
+    @cached_property
+    def store(self) -> Store:
+        """The records of the folder, in which those of an earlier version are converted."""
+        store = Store(self.folder / TRIALS, KEY, is_record, upgrade=self._upgraded)
+        journal = self.folder / "study.journal"
+        if journal.exists() and not store.path.exists():
+            for record in read_journal(journal):
+                store.append(record)
+        return store
 
-    def open(self) -> SharedStudy:
-        """The study, which is created if it does not exist."""
-        return SharedStudy(
-            self.folder,
-            self.fixed,
-            drawn=[setting.name for setting in self.varied],
-            defaults=flatten(ClassificationConfig()),
-            seed=self.config.training.seed,
+    @property
+    def grid(self) -> Grid[int]:
+        """The trials, by number."""
+        self.results()  # refuses those of another search
+        return Grid(self.store, range(1, self.total + 1), self._key, self.run, "trials")
+
+    def _key(self, number: int, kind: str = "result") -> Record:
+        return {"kind": kind, "trial": number, "search": self.fixed}
+
+    def _upgraded(self, record: Record) -> Record:
+        """With the names of this version; settings that are newer than a record have defaults."""
+        search = record.get("search")
+        if not isinstance(search, dict) or search.keys() == self.fixed.keys():
+            return record
+        there = {**flatten(ClassificationConfig()), **upgrade_flat(search)}
+        return {**record, "search": {name: there.get(name) for name in self.fixed}}
+
+    def results(self) -> list[Record]:
+        """The finished trials in the order of their numbers; those of another search are refused,
+        but not what was only drawn for it."""
+        found = [r for r in self.store.records() if r["kind"] == "result"]
+        for result in found:
+            there, problem = result["search"], ""
+            for name, here in self.fixed.items():
+                if there[name] != here:
+                    problem = f"a search with {name} {there[name]!r}, here it is {here!r}"
+                    break
+            if not problem and not holds(self.varied, result["params"]):
+                problem = f"trial {result['trial']} with settings outside the search space"
+            if problem:
+                raise WordwaveError(
+                    f"'{self.folder}' holds {problem}: choose another --out, or remove that folder"
+                )
+        return sorted(found, key=lambda result: result["trial"])
+
+    def ranked(self) -> list[Record]:
+        """The complete trials, best first."""
+        complete = [result for result in self.results() if not result["stopped"]]
+        return sorted(complete, key=lambda result: -(dev_accuracy(result) or 0.0))
+
+    def study(self, seed: int = 0) -> Any:
+        """The trials so far as a study of optuna, in memory; those without a result are running."""
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+        study = optuna.create_study(
+            direction="maximize",
+            # The constant liar keeps workers from trying the same promising values at once.
+            sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),
+            pruner=optuna.pruners.MedianPruner(n_warmup_steps=FIRST_EVALUATED),
         )
+        results, state = {r["trial"]: r for r in self.results()}, optuna.trial.TrialState
+        space = distributions_of(self.varied)
+        for number, params in sorted(self._drawn().items()):
+            result = results.get(number, {"curve": [], "stopped": ""})
+            ended = state.PRUNED if result["stopped"] else state.COMPLETE
+            study.add_trial(
+                optuna.create_trial(
+                    state=ended if number in results else state.RUNNING,
+                    value=dev_accuracy(result),
+                    params=params,
+                    distributions=space,
+                    intermediate_values=dict(result["curve"]),
+                )
+            )
+        return study
+
+    def draw(self, number: int) -> dict[str, Any]:
+        """The settings of a trial, drawn once for all processes that may run it."""
+        from numpy.random import SeedSequence
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder / f".{TRIALS}.draw.lock"):
+            drawn, first = self._drawn(), given(self.varied, self.config)
+            if number in drawn:
+                return drawn[number]
+            if number == 1 and first is not None:
+                params = first
+            else:
+                sequence = SeedSequence((self.config.training.seed, number - 1))
+                params = self._ask(int(sequence.generate_state(1)[0]), [first, *drawn.values()])
+            self.store.append({**self._key(number, "draw"), "params": params})
+            return params
+
+    def _drawn(self) -> dict[int, dict[str, Any]]:
+        """The settings of all trials that have been drawn, by number."""
+        records = [r for r in self.store.records() if r["search"] == self.fixed]
+        return {r["trial"]: r["params"] for r in records if holds(self.varied, r["params"])}
+
+    def _ask(self, seed: int, tried: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
+        """Settings that differ from all others, as long as there are any."""
+        params: dict[str, Any] = self.study(seed).ask(distributions_of(self.varied)).params
+        if params in tried and n_combinations(self.varied):
+            values = product(*(s.values for s in self.varied if isinstance(s.values, tuple)))
+            combinations = [dict(zip(params, each, strict=True)) for each in values]
+            if untried := [each for each in combinations if each not in tried]:
+                return random.Random(seed).choice(untried)
+        return params
+
+    def run(self, number: int) -> Record:
+        """Train with the settings of a trial, on one thread; a hopeless training is stopped."""
+        import accelerate  # noqa: F401 - takes seconds that should not count as those of a trial
+        import torch
+        from optuna import TrialPruned
+
+        import wordwave.tasks.classification  # noqa: F401
+
+        torch.set_num_threads(1)
+        params, study, stopped = self.draw(number), self.study(), ""
+        study.enqueue_trial(params)
+        trial, began = study.ask(distributions_of(self.varied)), time.monotonic()
+        try:
+            train_trial(with_settings(self.config, **params), self.parts, trial)
+        except TrialPruned as reason:
+            stopped = str(reason)
+        return {
+            **self._key(number),
+            "params": params,
+            "curve": [*study.trials[trial.number].intermediate_values.items()],
+            "stopped": stopped,
+            "seconds": round(time.monotonic() - began, 1),
+        }
 
 
-def dev_accuracy(config: ClassificationConfig, parts: Splits, trial: Trial) -> float:
-    """Train, reporting each epoch to the trial; the best accuracy on the validation set."""
+def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> None:
+    """Train, reporting the accuracy on the validation set after each epoch to the trial."""
     from optuna import TrialPruned
 
     from wordwave.tasks.classification import ClassificationJob
@@ -214,105 +274,87 @@ def dev_accuracy(config: ClassificationConfig, parts: Splits, trial: Trial) -> f
                     raise TrialPruned("below the median of the other trials")
     except ValueError as diverged:  # this trial failed, the search did not
         raise TrialPruned(str(diverged)) from diverged
-    return training.progress.best_score
 
 
-def run_trials(plan: SearchPlan) -> None:
-    """Run trials until the study has all of them."""
-    from optuna import TrialPruned
-    from optuna.trial import TrialState
+def read_journal(path: Path) -> list[Record]:
+    """The finished trials in a study.journal of optuna, which earlier versions wrote."""
+    from optuna import load_study
+    from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-    shared, distributions = plan.open(), distributions_of(plan.varied)
-    first = given(plan.varied, plan.config)
-    with alive(plan.folder) as worker:
-        while len(shared.finished()) < plan.total:
-            trial = shared.claim(distributions, plan.total, worker, first)
-            if trial is None:  # others run the last ones; if they die, these are free again
-                time.sleep(_PAUSE)
-                continue
-            try:
-                accuracy = dev_accuracy(plan.config_of(trial), plan.parts, trial)
-            except TrialPruned as reason:
-                trial.set_user_attr("stopped", str(reason))
-                shared.study.tell(trial, state=TrialState.PRUNED)
-            else:
-                shared.study.tell(trial, accuracy)
-
-
-def run_workers(plan: SearchPlan, n: int) -> Iterator[None]:
-    """Run trials in n processes of one thread each, and yield now and then until all are done.
-
-    Whatever ends this loop early ends the workers; they lose the running trials, nothing else. A
-    worker that is killed is replaced once, and its trial is run again.
-    """
-    with ProcessWorkers(partial(_run_worker, plan), n) as workers:
-        for worker in range(n):
-            workers.submit(worker)
-        while workers.n_running:
-            yield
-            for _, result in workers.wait(_PAUSE):
-                if isinstance(result, Failure) and not result.worker_died:
-                    raise WordwaveError(result.reason)
-        yield
+    check_regular(path)
+    try:
+        storage = JournalStorage(JournalFileBackend(str(path)))
+        study = load_study(study_name="search", storage=storage)
+        trials = [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
+        records: list[Record] = [
+            {
+                "kind": "result",
+                "trial": t.user_attrs["slot"] + 1,
+                "params": t.params,
+                "search": study.user_attrs["settings"],
+                "curve": [list(at) for at in t.intermediate_values.items()],
+                "stopped": t.user_attrs.get("stopped", "" if t.state.name == "COMPLETE" else "?"),
+                "seconds": t.duration.total_seconds() if t.duration else 0.0,
+            }
+            for t in trials
+        ]
+        if not all(map(is_record, records)):
+            raise WordwaveError("its trials are not those of a search")
+    except OSError:
+        raise
+    except Exception as problem:  # optuna may fail in any way on the file of a stranger
+        reason = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
+        raise WordwaveError(
+            f"'{path}' is not a journal of optuna for this search ({reason}): choose another "
+            "--out, or remove that folder"
+        ) from problem
+    return records
 
 
-def _run_worker(plan: SearchPlan, worker: int) -> None:
-    import accelerate  # noqa: F401 - takes seconds that should not count as those of a trial
-    import torch
-
-    import wordwave.tasks.classification  # noqa: F401
-
-    torch.set_num_threads(1)
-    run_trials(plan)
-
-
-def best_table(trials: list[FrozenTrial]) -> ResultTable:
+def best_table(results: Sequence[Record]) -> ResultTable:
     """The best trials and their settings."""
     rows: list[list[Content]] = []
-    for trial in trials:
-        shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in trial.params.items()}
+    for result in results:
+        shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in result["params"].items()}
         settings = ", ".join(f"{name} {value}" for name, value in shown.items())
-        epochs = len(trial.intermediate_values)
-        rows.append([str(_number(trial)), trial.value, epochs, settings])
+        rows.append([str(result["trial"]), dev_accuracy(result), len(result["curve"]), settings])
     columns = ["trial", "dev accuracy", "epochs", "settings"]
     texts = frozenset({"settings"})
     return ResultTable("best", "Best trials", columns, rows, texts=texts, digits=4)
 
 
-def importances(shared: SharedStudy) -> str:
+def importances(plan: SearchPlan) -> str:
     """The share of the differences between trials that each setting explains; "" if there are too
     few trials."""
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    values = {trial.value for trial in shared.ranked()}
-    if len(shared.ranked()) < 10 or len(values) < 2:
+    values = [dev_accuracy(result) for result in plan.ranked()]
+    if len(values) < 10 or len({*values}) < 2:
         return ""
-    weights = get_param_importances(shared.study, evaluator=PedAnovaImportanceEvaluator())
+    weights = get_param_importances(plan.study(), evaluator=PedAnovaImportanceEvaluator())
     return ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
 
 
-def write_files(plan: SearchPlan, shared: SharedStudy) -> list[Path]:
+def write_files(plan: SearchPlan) -> list[Path]:
     """best.yaml, for `wordwave train classify --config`, and trials.csv."""
-    ranked, paths = shared.ranked(), [plan.folder / name for name in ("best.yaml", "trials.csv")]
+    ranked, paths = plan.ranked(), [plan.folder / name for name in ("best.yaml", "trials.csv")]
     if not ranked:
         return []
     best = ranked[0]
-    about = f"# Trial {_number(best)}, search space {plan.space}: dev accuracy {best.value:.4f}\n"
-    write_text(paths[0], about + dump_yaml(to_dict(plan.config_of(best))))
+    about = f"# Trial {best['trial']}, search space {plan.space}: "
+    about += f"dev accuracy {dev_accuracy(best):.4f}\n"
+    config = with_settings(plan.config, **best["params"])
+    write_text(paths[0], about + dump_yaml(to_dict(config)))
     rows = [
         {
-            "trial": _number(trial),
-            "dev_accuracy": max(trial.intermediate_values.values(), default=None),
-            "percent_trained": max(trial.intermediate_values, default=0),
-            "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
-            "stopped": trial.user_attrs.get("stopped", ""),
-            **trial.params,
+            "trial": result["trial"],
+            "dev_accuracy": dev_accuracy(result),
+            "percent_trained": max((percent for percent, _ in result["curve"]), default=0),
+            "seconds": round(result["seconds"], 1),
+            "stopped": result["stopped"],
+            **result["params"],
         }
-        for trial in shared.finished()
+        for result in plan.results()
     ]
     write_text(paths[1], rows_to_csv(rows))
     return paths
-
-
-def _number(trial: FrozenTrial) -> int:
-    return int(trial.user_attrs["slot"]) + 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from wordwave.errors import WordwaveError
 from wordwave.text.tokenizers import MosesText, import_extra
@@ -12,8 +11,7 @@ from wordwave.text.tokenizers import MosesText, import_extra
 N_BOOTSTRAP = 1000
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(TypedDict):
     """A score with its 95% bootstrap interval and sacrebleu's signature."""
 
     value: float
@@ -21,8 +19,7 @@ class Score:
     signature: str
 
 
-@dataclass(frozen=True)
-class TranslationScores:
+class TranslationScores(TypedDict):
     """The scores of translations against their references."""
 
     n: int
@@ -31,9 +28,6 @@ class TranslationScores:
     tokenised_bleu: Score
     """Of lower-cased Moses tokens, as in most papers on Multi30k."""
     chrf: Score
-
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def score_translations(
@@ -94,7 +88,8 @@ def _score(
     metric.seed, samples = _bootstrap_resample(statistics, metric, n_bootstrap)
     values = sorted(float(sample.score) for sample in samples)
     tail = n_bootstrap // 40
-    return Score(value, (values[tail], values[-1 - tail]), metric.get_signature().format())
+    interval = values[tail], values[-1 - tail]
+    return Score(value=value, interval=interval, signature=metric.get_signature().format())
 
 
 def tokenised_metric() -> Any:

@@ -173,7 +173,7 @@ class LanguageModel(TextModel):
         device = next(self.model.parameters()).device
         ids = torch.from_numpy(known).unsqueeze(0).to(device)
         generator = torch.Generator().manual_seed(sampling.seed)
-        decoder = self.alphabet.decoder()
+        decode = self.alphabet.decoder()
         self.model.eval()
         fresh, past = ids, None
         for _ in range(length):
@@ -187,7 +187,7 @@ class LanguageModel(TextModel):
             if not cached:
                 fresh = ids = torch.cat([ids, fresh], dim=1)
                 past = None
-            if text := decoder.add(drawn):
+            if text := decode(drawn):
                 yield text
 
     @property

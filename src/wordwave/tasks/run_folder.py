@@ -23,7 +23,7 @@ from filelock import Timeout
 from torch import nn
 
 from wordwave import __version__
-from wordwave.config_io import dump_yaml, from_dict, to_dict
+from wordwave.config_io import dump_yaml, from_dict, run_config, to_dict
 from wordwave.errors import WordwaveError
 from wordwave.files import (
     check_inside,
@@ -35,7 +35,6 @@ from wordwave.files import (
     write_text,
 )
 from wordwave.migrate import upgrade_run, upgrade_weights
-from wordwave.tasks.config import run_config
 from wordwave.tensor_files import TensorFile, check_like
 
 C = TypeVar("C")

@@ -14,25 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wordwave.data.parallel import (
-    ParallelSentences,
-    ParallelSplits,
-    cut_dev,
-    load_named,
-    read_pairs,
-)
-from wordwave.data.registry import BUILT_IN, names
-from wordwave.errors import WordwaveError, unknown
+from wordwave.data.parallel import ParallelSentences, ParallelSplits, load_pairs, read_pairs
+from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 from wordwave.models.utils import eval_mode
 from wordwave.tasks.bleu import TranslationScores, score_translations, tokenised_bleu
-from wordwave.tasks.config import (
-    PAIRS,
-    ParallelDataConfig,
-    TranslationConfig,
-    TranslationTrainingConfig,
-)
+from wordwave.tasks.config import TranslationConfig, TranslationTrainingConfig
 from wordwave.tasks.run import Evaluation, Job
 from wordwave.tasks.translator import (
     BeamConfig,
@@ -188,25 +176,12 @@ def likelihood(model: nn.Module, pairs: SentencePairs) -> float:
     return -total / n
 
 
-class _Score(TypedDict):
-    value: float
-    interval: tuple[float, float]
-    signature: str
-
-
-class _TestScores(TypedDict):
-    n: int
-    bleu: _Score
-    tokenised_bleu: _Score
-    chrf: _Score
-
-
 class _Optional(TypedDict, total=False):
     dev_bleu: float
 
 
 class _Result(_Optional):
-    test: _TestScores | None
+    test: TranslationScores | None
     dev_likelihood: float
     averaged: bool
     steps: int
@@ -306,11 +281,11 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
 
     def _scored(
         self, pairs: ParallelSentences, beam: BeamConfig | None = None
-    ) -> tuple[list[Translation], int, dict[str, Any]]:
+    ) -> tuple[list[Translation], int, TranslationScores]:
         """The best translations, the number of sentences that were truncated, and the scores."""
         found, n_truncated = self.text_model.translations(pairs.sources, beam)
         best = [translations[0] for translations in found]
-        return best, n_truncated, score(self.text_model, best, pairs.targets).plain()
+        return best, n_truncated, score(self.text_model, best, pairs.targets)
 
     @property
     def run_name(self) -> str:
@@ -344,25 +319,7 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
                 f"{n_truncated:,} of {len(data):,} sentences were truncated to "
                 f"{self.text_model.subwords.max_length} subwords"
             )
-        return Evaluation(scores, lines)
-
-
-def load_pairs(data: ParallelDataConfig) -> ParallelSplits:
-    """Training, validation and test set; the last is `None` where none is named."""
-    if data.source is None:
-        known = (BUILT_IN, *names("translation"))
-        if data.data not in known:
-            raise WordwaveError(
-                f"{unknown('data', data.data, known)}; files of your own are named by --source "
-                "and --target"
-            )
-        return load_named(data.data, data.source_language, data.target_language)
-    train, dev, test = (
-        read_pairs(getattr(data, one), getattr(data, other)) if getattr(data, one) else None
-        for one, other in PAIRS
-    )
-    assert train is not None
-    return ParallelSplits(*(cut_dev(train) if dev is None else (train, dev)), test)
+        return Evaluation({**scores}, lines)
 
 
 def score(
@@ -378,7 +335,7 @@ def score(
     )
 
 
-def score_lines(scores: dict[str, Any]) -> list[str]:
+def score_lines(scores: Mapping[str, Any]) -> list[str]:
     """Each score with its interval and signature."""
     names = {"bleu": "BLEU", "tokenised_bleu": "BLEU, lower-case tokens", "chrf": "chrF"}
     lines = []

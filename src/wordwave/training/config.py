@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from wordwave.errors import WordwaveError
-from wordwave.limits import COUNT, SCALE, check_fractions, check_limits
+from wordwave.limits import COUNT, FRACTION, SCALE, SEED, Limited
 
 Precision = Literal["auto", "fp32", "bf16"]
 Schedule = Literal["one-cycle", "constant", "cosine", "inverse-sqrt"]
@@ -17,79 +17,61 @@ with 15 epochs, a bag of words does not learn to tell classes apart from 200 tex
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Limited):
     """Optimizer, learning-rate schedule and regularization; tasks have defaults of their own."""
 
-    epochs: int | None = None
+    epochs: Annotated[int | None, (1, 1_000_000)] = None
     """Maximum number of passes over the training set; by default 15, and more of a small one, so
     that there are at least 1,000 steps."""
-    max_steps: int = 0
+    max_steps: Annotated[int, COUNT] = 0
     """Maximum number of optimizer steps; 0 for no limit."""
-    eval_every: int = 0
+    eval_every: Annotated[int, COUNT] = 0
     """Steps between two evaluations on the validation set; 0 to evaluate after each epoch."""
-    patience: int = 0
+    patience: Annotated[int, COUNT] = 0
     """Stop after this many evaluations without improvement; 0 for never."""
-    batch_size: int = 32
+    batch_size: Annotated[int, (1, 10**9)] = 32
     """Examples per batch and process."""
-    grad_accumulation: int = 1
+    grad_accumulation: Annotated[int, (1, 1_000_000)] = 1
     """Batches whose gradients are accumulated for one optimizer step."""
-    learning_rate: float = 2e-3
+    learning_rate: Annotated[float, (0, 1e38)] = 2e-3
     """Peak learning rate."""
     schedule: Schedule = "one-cycle"
     """Learning rate after the warmup: linear decay to 0, constant, half a cosine to 0, or
     proportional to 1/√step."""
-    warmup_fraction: float = 0.1
+    warmup_fraction: Annotated[float, FRACTION] = 0.1
     """Fraction of the steps over which the learning rate rises."""
-    weight_decay: float = 0.0
+    weight_decay: Annotated[float, SCALE] = 0.0
     """Decoupled weight decay of all weights except those of the embedding."""
-    frequency_lr_scale: float = 0.1
+    frequency_lr_scale: Annotated[float, SCALE] = 0.1
     """Learning rate of the frequencies, relative to that of the other weights."""
-    frequency_weight_decay: float = 0.0
+    frequency_weight_decay: Annotated[float, SCALE] = 0.0
     """Weight decay of the frequencies; a frequency of 0 ignores positions."""
-    beta2: float = 0.999
+    beta2: Annotated[float, FRACTION] = 0.999
     """Adam's β₂; row-sparse tables always have 0.999."""
     max_grad_norm: float = 1.0
     """Gradient-norm clipping threshold."""
     row_sparse: bool = True
     """Update only those rows of the embedding's tables whose words are in the batch."""
-    word_dropout: float = 0.1
+    word_dropout: Annotated[float, FRACTION] = 0.1
     """Probability that a training word is replaced by the unknown word, which trains its vector."""
-    random_positions: int = 0
+    random_positions: Annotated[int, (0, 10**9)] = 0
     """Highest position in training, whose positions are then random but in order; 0 for the
     positions 1, 2, …, L."""
-    amplitude_penalty: float = 0.0
+    amplitude_penalty: Annotated[float, SCALE] = 0.0
     """Weight of mean |amplitude| (without waves, of |word vector|) in the loss, which shrinks words
     that the task does not need. Needs --no-row-sparse."""
-    penalty_start: float = 1 / 6
+    penalty_start: Annotated[float, FRACTION] = 1 / 6
     """Fraction of the training after which the penalty rises linearly from 0."""
     precision: Precision = "auto"
     """Format of matrix products; auto: bf16 where the processor supports it natively, else fp32."""
-    seed: int = 0
+    seed: Annotated[int, SEED] = 0
     """Random seed; the same seed gives the same result."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "max_grad_norm"):
             if not getattr(self, name) > 0:
                 raise WordwaveError(f"{name} must be above 0, got {getattr(self, name)}")
-        check_limits(
-            self,
-            {
-                "epochs": (1, 1_000_000),
-                "max_steps": COUNT,
-                "eval_every": COUNT,
-                "patience": COUNT,
-                "batch_size": (1, 10**9),
-                "grad_accumulation": (1, 1_000_000),
-                "learning_rate": (0, 1e38),
-                "weight_decay": SCALE,
-                "frequency_lr_scale": SCALE,
-                "frequency_weight_decay": SCALE,
-                "random_positions": (0, 10**9),
-                "amplitude_penalty": SCALE,
-                "seed": (0, 2**63 - 1),
-            },
-        )
-        check_fractions(self, "warmup_fraction", "beta2", "word_dropout", "penalty_start")
+        super().__post_init__()
         if self.amplitude_penalty and self.row_sparse:
             raise WordwaveError(
                 "amplitude_penalty has a gradient in every row and needs row_sparse=False"
