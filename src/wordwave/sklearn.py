@@ -26,7 +26,7 @@ from wordwave.data.splits import DEV_SHARE, Splits, stratified_split
 from wordwave.data.tables import Examples
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
-from wordwave.models.config import ModelConfig
+from wordwave.models.config import ClassifierConfig
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, TextConfig
@@ -150,7 +150,7 @@ def read_estimator(
 
 
 E = TypeVar("E", bound="TextEstimator")
-_EMBEDDING = ModelConfig().embedding
+_EMBEDDING = ClassifierConfig().embedding
 OTHER_NAMES = {"score": "attention_score", "seed": "random_state"}
 """Settings with another name here: `score` is a method of estimators."""
 
@@ -292,7 +292,7 @@ class WaveClassifier(TextEstimator):
     own.
 
     Args:
-        encoder: "fasttext", "cnn", "lstm" or "transformer".
+        encoder: "bag", or one of the paper: "fasttext", "cnn", "lstm", "transformer".
         embedding: "complex-order", "complex-vanilla", "none", "pe" or "tpe"; with the transformer
             also "rope" or "alibi".
         dim: width of the embedding; set by `vectors`.
@@ -322,21 +322,23 @@ class WaveClassifier(TextEstimator):
     def __init__(
         self,
         *,
-        encoder: str = ModelConfig.encoder,
+        encoder: str = ClassifierConfig.encoder,
         embedding: str = _EMBEDDING.kind,
-        dim: int = ModelConfig.dim,
-        hidden_dim: int = ModelConfig.hidden_dim,
-        dropout: float = ModelConfig.dropout,
-        readout: str = ModelConfig.readout,
-        pooling: str = ModelConfig.pooling,
-        n_filters: int = ModelConfig.n_filters,
-        widths: tuple[int, ...] = ModelConfig.widths,
-        state_dim: int | None = ModelConfig.state_dim,
-        n_layers: int = ModelConfig.n_layers,
-        n_heads: int = ModelConfig.n_heads,
-        feed_forward_dim: int = ModelConfig.feed_forward_dim,
-        attention_score: str = ModelConfig.score,
-        share: str = ModelConfig.share,
+        dim: int = ClassifierConfig.dim,
+        hidden_dim: int = ClassifierConfig.hidden_dim,
+        dropout: float = ClassifierConfig.dropout,
+        readout: str = ClassifierConfig.readout,
+        pooling: str = ClassifierConfig.pooling,
+        n_bigrams: int | None = ClassifierConfig.n_bigrams,
+        bigram_dropout: float = ClassifierConfig.bigram_dropout,
+        n_filters: int = ClassifierConfig.n_filters,
+        widths: tuple[int, ...] = ClassifierConfig.widths,
+        state_dim: int | None = ClassifierConfig.state_dim,
+        n_layers: int = ClassifierConfig.n_layers,
+        n_heads: int = ClassifierConfig.n_heads,
+        feed_forward_dim: int = ClassifierConfig.feed_forward_dim,
+        attention_score: str = ClassifierConfig.score,
+        share: str = ClassifierConfig.share,
         share_frequency: str | None = _EMBEDDING.share_frequency,
         share_amplitude: str | None = _EMBEDDING.share_amplitude,
         share_phase: str | None = _EMBEDDING.share_phase,
@@ -348,7 +350,7 @@ class WaveClassifier(TextEstimator):
         views: tuple[str, ...] = _EMBEDDING.views,
         word_scale: float | None = _EMBEDDING.word_scale,
         position_scale: float = _EMBEDDING.position_scale,
-        max_length: int = ModelConfig.max_length,
+        max_length: int = ClassifierConfig.max_length,
         tokenizer: str = TextConfig.tokenizer,
         bpe_size: int = TextConfig.bpe_size,
         min_count: int = TextConfig.min_count,

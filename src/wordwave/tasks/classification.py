@@ -42,6 +42,9 @@ N = TypeVar("N", bound=nn.Module)
 NO_TARGET = -100
 """The target of words without a label, as in torch's cross-entropy."""
 FROM_HUB = "hf:"
+SAMPLE = 200_000
+"""Texts whose bigrams are counted."""
+MAX_BIGRAMS = 1 << 17
 ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
 """What may follow the name of pretrained vectors in the data home."""
 
@@ -261,6 +264,11 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     task: ClassificationTask
     test: LabelledSentences | None
 
+    @property
+    def may_differ(self) -> tuple[str, ...]:
+        counted = ("n_bigrams",) if self.config.model.n_bigrams is None else ()
+        return super().may_differ + counted
+
     def load_data(self) -> Splits:
         return load_examples(self.config.data)
 
@@ -276,6 +284,15 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         if vectors is not None:
             config = replace(config, model=replace(config.model, dim=vectors.dim))
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
+        hashed, length = config.text.unknown_words == "hashed", config.model.max_length
+        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
+        bigrams = repeated_bigrams(
+            encoder.encode(data.train.texts[:SAMPLE]).sentences, len(vocabulary)
+        )
+        if config.model.encoder == "bag" and config.model.n_bigrams is None:
+            # Two rows for each, so that most have one of their own.
+            n_bigrams = min(max(2 * len(bigrams), 2), MAX_BIGRAMS)
+            config = replace(config, model=replace(config.model, n_bigrams=n_bigrams))
         check_training_fits(
             lambda: Classifier(config.model, len(vocabulary), len(labels)),
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
@@ -288,9 +305,8 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         )
         make = partial(Classifier, config.model, len(vocabulary), len(labels))
         model = self.network(make, config, vocabulary, vectors)
-        hashed = config.text.unknown_words == "hashed"
-        length = config.model.max_length
-        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
+        if model.bigrams is not None:
+            model.bigrams.assign(bigrams)
         self.text_model = TextClassifier(model, encoder, labels, config)
         train, dev, self.test = (
             None if part is None else self._encoded(part)
@@ -357,6 +373,20 @@ def _line(scores: dict[str, Any]) -> str:
         f"accuracy {scores['accuracy']:.4f}, 95% interval {low:.4f} to {high:.4f}, "
         f"macro-F1 {scores['macro_f1']:.4f}"
     )
+
+
+def repeated_bigrams(sentences: Sentences, n_words: int) -> Tensor:
+    """The pairs of neighbours that occur twice or more, the most frequent first.
+
+    Shape: (N,), first·n_words + second
+    """
+    ids = sentences.ids.long()
+    pairs = ids[:-1] * n_words + ids[1:]
+    inside = torch.ones(len(pairs), dtype=torch.bool)
+    inside[sentences.starts[1:] - 1] = False
+    found, counts = pairs[inside].unique(return_counts=True)
+    found, counts = found[counts > 1], counts[counts > 1]
+    return found[counts.argsort(descending=True, stable=True)]
 
 
 def check_penalty(config: ClassificationConfig | MatchingConfig) -> None:

@@ -13,7 +13,7 @@ from wordwave.data.registry import BUILT_IN, dataset_named, names
 from wordwave.errors import WordwaveError
 from wordwave.limits import COUNT, SCALE, check_fractions, check_limits
 from wordwave.models.config import (
-    ModelConfig,
+    ClassifierConfig,
     PairModelConfig,
     SentenceEncoderConfig,
     TransformerXLConfig,
@@ -118,7 +118,7 @@ class ClassificationConfig:
 
     data: DataConfig = field(default_factory=DataConfig)
     text: TextConfig = field(default_factory=TextConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ClassifierConfig = field(default_factory=ClassifierConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
 
