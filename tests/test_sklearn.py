@@ -259,12 +259,30 @@ def test_verbose_tells_of_each_epoch(capsys):
         (["a", "b"], np.array(["x", None]), "y must hold strings only or none, got None at 1"),
         (["a", "b"], [[0, 1], [1, 0]], "y should be a 1d array"),
         (["a", "b"], np.array(["2020", "2021"], "M8[Y]"), "y must hold strings, numbers or truth"),
-        (["a", "b"], [0, 1], "dev_share must be 0 where no class has two texts"),
     ],
 )
 def test_bad_input_is_one_clear_error(X, y, message):
     with pytest.raises(ValueError, match=message):
         WaveClassifier(**SMALL).fit(X, y)
+
+
+def test_a_validation_set_needs_a_class_of_two_texts():
+    with pytest.raises(ValueError, match="dev_share must be 0 where no class has two texts"):
+        WaveClassifier(**SMALL, dev_share=0.1).fit(["a", "b"], [0, 1])
+
+
+@pytest.mark.parametrize(("n", "n_evaluated"), [(999, 0), (1000, 100), (20_000, 1000)])
+def test_few_texts_are_all_trained_on(n, n_evaluated):
+    model = WaveClassifier()
+    parts = model._parts(["a"] * n, ["x", "y"] * (n // 2) + ["y"] * (n % 2), seed=0)
+    assert len(parts.train) == n - n_evaluated
+    assert (0 if parts.dev is None else len(parts.dev)) == n_evaluated
+
+
+def test_a_single_predicted_class_is_told_of():
+    texts, labels = ["the same words"] * 40, [0] * 30 + [1] * 10
+    with pytest.warns(UserWarning, match="all training examples are predicted as '0'"):
+        WaveClassifier(**SMALL).fit(texts, labels)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +339,7 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     model = WaveClassifier.load(tmp_path)
     assert model.predict(TEXTS).tolist() == job.text_model.predict(TEXTS)
     assert model.classes_.tolist() == ["praise 0", "praise 1"]
-    assert model.damping and model.epochs == 2 and model.dev_share == 0.1
+    assert model.damping and model.epochs == 2 and model.dev_share is None
 
 
 @pytest.mark.parametrize(
@@ -402,7 +420,7 @@ class OfNumbers(WaveClassifier):
         return tags
 
 
-@checks.parametrize_with_checks([OfNumbers(dim=8, epochs=3, learning_rate=0.05, batch_size=16)])
+@checks.parametrize_with_checks([OfNumbers(dim=8, epochs=3, learning_rate=0.005, batch_size=16)])
 def test_scikit_learn_checks_on_numbers_as_words(estimator, check):
     check(estimator)
 

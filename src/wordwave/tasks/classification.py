@@ -45,6 +45,8 @@ FROM_HUB = "hf:"
 SAMPLE = 200_000
 """Texts whose bigrams are counted."""
 MAX_BIGRAMS = 1 << 17
+CHECKED = 1000
+"""Training texts whose predictions are checked to be of more than one class."""
 ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
 """What may follow the name of pretrained vectors in the data home."""
 
@@ -198,7 +200,11 @@ class _TestScores(TypedDict):
     macro_f1: float
 
 
-class _Result(TypedDict):
+class _Warnings(TypedDict, total=False):
+    only_class: str | None
+
+
+class _Result(_Warnings):
     test: _TestScores | None
     dev_accuracy: float
     best_epoch: int
@@ -211,6 +217,10 @@ class SentenceJob(Job[Config, Data]):
 
     examples: ClassVar[str]
     """What --data names, for messages."""
+
+    def only_class(self) -> str | None:
+        """The class that all training examples are predicted as, if there is one."""
+        return None
 
     def network(
         self, make: Callable[..., N], config: Any, vocabulary: Vocabulary, vectors: Vectors | None
@@ -286,9 +296,8 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
         hashed, length = config.text.unknown_words == "hashed", config.model.max_length
         encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
-        bigrams = repeated_bigrams(
-            encoder.encode(data.train.texts[:SAMPLE]).sentences, len(vocabulary)
-        )
+        sample = encoder.encode(data.train.texts[:SAMPLE]).sentences
+        bigrams = repeated_bigrams(sample, len(vocabulary))
         if config.model.encoder == "bag" and config.model.n_bigrams is None:
             # Two rows for each, so that most have one of their own.
             n_bigrams = min(max(2 * len(bigrams), 2), MAX_BIGRAMS)
@@ -335,7 +344,17 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
 
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
         test = None if self.test is None else evaluate(self.text_model, self.test).plain()
-        return {"test": test, "dev_accuracy": training.progress.best_score}
+        best = training.progress.best_score
+        return {"test": test, "dev_accuracy": best, "only_class": self.only_class()}
+
+    def only_class(self) -> str | None:
+        """The class that all training texts are predicted as, if there is one; of many texts, all
+        of a sample."""
+        train = self.task.train.sentences
+        rows = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[:CHECKED]
+        sample = Sentences.from_padded(train.padded(rows))
+        found = classes_of(self.text_model.model, sample).unique()
+        return self.text_model.labels[int(found)] if len(found) == 1 else None
 
     @property
     def run_name(self) -> str:
@@ -345,6 +364,11 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     def describe(self, result: dict[str, Any]) -> list[str]:
         validation = f"{result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"
         lines = [f"validation accuracy {validation}"]
+        if only := result.get("only_class"):
+            lines.append(
+                f"warning: all training texts are predicted as {clipped(only)}; train for more "
+                "--epochs, on more texts, or with another --learning-rate"
+            )
         if test := result["test"]:
             lines.append(f"test {_line(test)}, {test['n']:,} examples")
         return lines
