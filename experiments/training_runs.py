@@ -6,7 +6,7 @@ import time
 from copy import copy
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.cells import TrainingCell
 from experiments.protocol import Protocol, load_cell_splits
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.config import ClassificationConfig
 
+M = TypeVar("M", bound=ModelConfig)
 MAX_WIDTH_FACTOR = 8.0
 
 
@@ -103,7 +104,7 @@ def run_anchor(protocol: Protocol, cell: TrainingCell) -> Record:
     }
 
 
-def scale_widths(model: ModelConfig, factor: float) -> ModelConfig:
+def scale_widths(model: M, factor: float) -> M:
     """All widths of a model times a factor."""
     # Attention needs heads of the same width, and sinusoidal positions pairs of dimensions.
     step = 2 * model.n_heads if model.encoder == "transformer" else 2
@@ -121,9 +122,7 @@ def scale_widths(model: ModelConfig, factor: float) -> ModelConfig:
     )
 
 
-def match_parameters(
-    model: ModelConfig, n_parameters: int, vocab_size: int, n_classes: int
-) -> ModelConfig:
+def match_parameters(model: M, n_parameters: int, vocab_size: int, n_classes: int) -> M:
     """The model widened to a number of parameters, as nearly as possible (bisection)."""
     low, high = 1.0, MAX_WIDTH_FACTOR
     best, error = model, abs(model_size(model, vocab_size, n_classes) - n_parameters)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from wordwave.config_io import flatten, with_settings
 from wordwave.data.splits import Splits, cut_dev
 from wordwave.data.tables import Examples
-from wordwave.models.config import ModelConfig
+from wordwave.models.config import ClassifierConfig
 from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, TextConfig
@@ -180,7 +180,7 @@ def test_parameters_are_all_settings_and_have_their_defaults():
     parameters = inspect.signature(WaveClassifier).parameters
     settings = {
         OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
-        for kind in (ModelConfig, TextConfig, TrainingConfig)
+        for kind in (ClassifierConfig, TextConfig, TrainingConfig)
         for name, value in flatten(kind()).items()
     }
     assert set(parameters) == {*settings, *OWN_PARAMETERS}
@@ -259,12 +259,30 @@ def test_verbose_tells_of_each_epoch(capsys):
         (["a", "b"], np.array(["x", None]), "y must hold strings only or none, got None at 1"),
         (["a", "b"], [[0, 1], [1, 0]], "y should be a 1d array"),
         (["a", "b"], np.array(["2020", "2021"], "M8[Y]"), "y must hold strings, numbers or truth"),
-        (["a", "b"], [0, 1], "dev_share must be 0 where no class has two texts"),
     ],
 )
 def test_bad_input_is_one_clear_error(X, y, message):
     with pytest.raises(ValueError, match=message):
         WaveClassifier(**SMALL).fit(X, y)
+
+
+def test_a_validation_set_needs_a_class_of_two_texts():
+    with pytest.raises(ValueError, match="dev_share must be 0 where no class has two texts"):
+        WaveClassifier(**SMALL, dev_share=0.1).fit(["a", "b"], [0, 1])
+
+
+@pytest.mark.parametrize(("n", "n_evaluated"), [(999, 0), (1000, 100), (20_000, 1000)])
+def test_few_texts_are_all_trained_on(n, n_evaluated):
+    model = WaveClassifier()
+    parts = model._parts(["a"] * n, ["x", "y"] * (n // 2) + ["y"] * (n % 2), seed=0)
+    assert len(parts.train) == n - n_evaluated
+    assert (0 if parts.dev is None else len(parts.dev)) == n_evaluated
+
+
+def test_a_single_predicted_class_is_told_of():
+    texts, labels = ["the same words"] * 40, [0] * 30 + [1] * 10
+    with pytest.warns(UserWarning, match="all training examples are predicted as '0'"):
+        WaveClassifier(**SMALL).fit(texts, labels)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +321,8 @@ def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
     model = clone(fitted).set_params(widths=(2, 3), dev_share=0.2, tokenizer="bpe", bpe_size=300)
     model.fit(TEXTS, PRAISE).save(tmp_path / "model")
     for again in (WaveClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
-        assert again.get_params() == model.get_params()
+        used = {"n_bigrams": again.n_bigrams}  # a number that followed from the texts
+        assert again.get_params() == model.get_params() | used
         assert (again.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
     retrained = clone(WaveClassifier.load(tmp_path / "model")).fit(TEXTS, PRAISE)
     assert (retrained.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
@@ -311,7 +330,7 @@ def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
 
 def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     config = ClassificationConfig(
-        model=with_settings(ModelConfig(), dim=8, hidden_dim=8, damping=True),
+        model=with_settings(ClassifierConfig(), dim=8, hidden_dim=8, damping=True),
         training=TrainingConfig(epochs=2),
     )
     examples = Examples(TEXTS, [f"praise {i}" for i in PRAISE])
@@ -320,7 +339,7 @@ def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     model = WaveClassifier.load(tmp_path)
     assert model.predict(TEXTS).tolist() == job.text_model.predict(TEXTS)
     assert model.classes_.tolist() == ["praise 0", "praise 1"]
-    assert model.damping and model.epochs == 2 and model.dev_share == 0.1
+    assert model.damping and model.epochs == 2 and model.dev_share is None
 
 
 @pytest.mark.parametrize(
@@ -401,7 +420,7 @@ class OfNumbers(WaveClassifier):
         return tags
 
 
-@checks.parametrize_with_checks([OfNumbers(dim=8, epochs=3, learning_rate=0.05, batch_size=16)])
+@checks.parametrize_with_checks([OfNumbers(dim=8, epochs=3, learning_rate=0.005, batch_size=16)])
 def test_scikit_learn_checks_on_numbers_as_words(estimator, check):
     check(estimator)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,11 +27,10 @@ from wordwave.data.splits import DEV_SHARE, Splits, stratified_split
 from wordwave.data.tables import Examples
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
-from wordwave.models.config import ModelConfig
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.models.config import ClassifierConfig
+from wordwave.tasks.classification import ClassificationJob, SentenceJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, TextConfig
-from wordwave.tasks.run import Job
 from wordwave.training.config import TrainingConfig
 from wordwave.training.loop import Epoch
 
@@ -97,7 +97,7 @@ def plain(value: Any) -> Any:
 class _Own(TypedDict, total=False):
     """Parameters that are not settings of `wordwave train`."""
 
-    dev_share: float
+    dev_share: float | None
     n_threads: int | None
     verbose: bool
 
@@ -149,8 +149,11 @@ def read_estimator(
     return own, np.unique(classes)
 
 
+FEW = 1000
+"""Without a `dev_share`, fewer examples than these are all trained on."""
+MOST_HELD_OUT = 1000
 E = TypeVar("E", bound="TextEstimator")
-_EMBEDDING = ModelConfig().embedding
+_EMBEDDING = ClassifierConfig().embedding
 OTHER_NAMES = {"score": "attention_score", "seed": "random_state"}
 """Settings with another name here: `score` is a method of estimators."""
 
@@ -161,7 +164,7 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     A subclass lists them, with `OWN_PARAMETERS`, in its constructor.
     """
 
-    job_class: ClassVar[type[Job[Any, Any]]]
+    job_class: ClassVar[type[SentenceJob[Any, Any]]]
 
     def fit(self: E, X: Any, y: Any) -> E:
         """Train on texts, or pairs, and their labels. Shape: X (N,) or (N, 2), y (N,)"""
@@ -187,6 +190,12 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                         print("  ".join(f"{k} {v:.4g}" for k, v in history[-1].items()), flush=True)
         job.text_model.model.eval()
         self.classifier_, self.classes_, self.history_ = job.text_model, classes, history
+        if only := job.only_class():
+            warnings.warn(
+                f"all training examples are predicted as {clipped(only)}: train for more epochs, "
+                "on more examples, or with another learning_rate",
+                stacklevel=2,
+            )
         return self
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
@@ -263,13 +272,17 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _parts(self, inputs: list[Any], labels: list[str], seed: int) -> Any:
         """Training and validation data."""
 
-    def _holds_out(self) -> bool:
-        """Whether there is a validation set."""
-        if not 0 <= self.dev_share < 1:
-            raise WordwaveError(f"dev_share must be at least 0 and below 1, got {self.dev_share}")
-        if self.dev_share == 0 and self.patience:
+    def _held_out_share(self, n: int) -> float:
+        """The fraction of n examples to validate on, 0 for none."""
+        share = self.dev_share
+        if share is None:
+            few = n < FEW and not self.patience
+            share = 0.0 if few else min(DEV_SHARE, MOST_HELD_OUT / n)
+        if not 0 <= share < 1:
+            raise WordwaveError(f"dev_share must be at least 0 and below 1, got {share}")
+        if share == 0 and self.patience:
             raise WordwaveError(f"patience needs a dev_share above 0, got patience {self.patience}")
-        return bool(self.dev_share)
+        return share
 
     def _logits(self, X: Any) -> Tensor:
         """Shape: (N,) or (N, 2) -> (N, n_classes), in the order of `classes_`"""
@@ -292,7 +305,7 @@ class WaveClassifier(TextEstimator):
     own.
 
     Args:
-        encoder: "fasttext", "cnn", "lstm" or "transformer".
+        encoder: "bag", or one of the paper: "fasttext", "cnn", "lstm", "transformer".
         embedding: "complex-order", "complex-vanilla", "none", "pe" or "tpe"; with the transformer
             also "rope", "alibi" and the other encodings of `wordwave.positions`.
         dim: width of the embedding; set by `vectors`.
@@ -306,7 +319,8 @@ class WaveClassifier(TextEstimator):
         attention_score: the setting `score` of the command line.
         random_state: an integer, a `RandomState`, or `None`. Equal integers give equal predictions.
         dev_share: fraction of the training texts held out for validation, to select the best epoch;
-            0 for none, which keeps the last epoch.
+            0 for none, which keeps the last epoch. `None` for a tenth, at most 1,000 texts, and for
+            none of fewer than 1,000 texts, which are worth more in training.
         n_threads: threads while fitting and predicting, `None` for torch's setting.
         verbose: print a line for each epoch.
 
@@ -322,21 +336,23 @@ class WaveClassifier(TextEstimator):
     def __init__(
         self,
         *,
-        encoder: str = ModelConfig.encoder,
+        encoder: str = ClassifierConfig.encoder,
         embedding: str = _EMBEDDING.kind,
-        dim: int = ModelConfig.dim,
-        hidden_dim: int = ModelConfig.hidden_dim,
-        dropout: float = ModelConfig.dropout,
-        readout: str = ModelConfig.readout,
-        pooling: str = ModelConfig.pooling,
-        n_filters: int = ModelConfig.n_filters,
-        widths: tuple[int, ...] = ModelConfig.widths,
-        state_dim: int | None = ModelConfig.state_dim,
-        n_layers: int = ModelConfig.n_layers,
-        n_heads: int = ModelConfig.n_heads,
-        feed_forward_dim: int = ModelConfig.feed_forward_dim,
-        attention_score: str = ModelConfig.score,
-        share: str = ModelConfig.share,
+        dim: int = ClassifierConfig.dim,
+        hidden_dim: int = ClassifierConfig.hidden_dim,
+        dropout: float = ClassifierConfig.dropout,
+        readout: str = ClassifierConfig.readout,
+        pooling: str = ClassifierConfig.pooling,
+        n_bigrams: int | None = ClassifierConfig.n_bigrams,
+        bigram_dropout: float = ClassifierConfig.bigram_dropout,
+        n_filters: int = ClassifierConfig.n_filters,
+        widths: tuple[int, ...] = ClassifierConfig.widths,
+        state_dim: int | None = ClassifierConfig.state_dim,
+        n_layers: int = ClassifierConfig.n_layers,
+        n_heads: int = ClassifierConfig.n_heads,
+        feed_forward_dim: int = ClassifierConfig.feed_forward_dim,
+        attention_score: str = ClassifierConfig.score,
+        share: str = ClassifierConfig.share,
         share_frequency: str | None = _EMBEDDING.share_frequency,
         share_amplitude: str | None = _EMBEDDING.share_amplitude,
         share_phase: str | None = _EMBEDDING.share_phase,
@@ -348,7 +364,7 @@ class WaveClassifier(TextEstimator):
         views: tuple[str, ...] = _EMBEDDING.views,
         word_scale: float | None = _EMBEDDING.word_scale,
         position_scale: float = _EMBEDDING.position_scale,
-        max_length: int = ModelConfig.max_length,
+        max_length: int = ClassifierConfig.max_length,
         tokenizer: str = TextConfig.tokenizer,
         bpe_size: int = TextConfig.bpe_size,
         min_count: int = TextConfig.min_count,
@@ -379,7 +395,7 @@ class WaveClassifier(TextEstimator):
         penalty_start: float = TrainingConfig.penalty_start,
         precision: str = TrainingConfig.precision,
         random_state: int | np.random.RandomState | None = TrainingConfig.seed,
-        dev_share: float = DEV_SHARE,
+        dev_share: float | None = None,
         n_threads: int | None = 1,
         verbose: bool = False,
     ) -> None:
@@ -393,13 +409,13 @@ class WaveClassifier(TextEstimator):
         return texts_in(X)
 
     def _parts(self, inputs: list[str], labels: list[str], seed: int) -> Splits:
-        examples = Examples(inputs, labels, "X")
-        if not self._holds_out():
+        examples, share = Examples(inputs, labels, "X"), self._held_out_share(len(inputs))
+        if not share:
             return Splits(examples, None, None)
-        rest, held = stratified_split(labels, self.dev_share, seed)
+        rest, held = stratified_split(labels, share, seed)
         if not held:
             raise WordwaveError(
-                f"dev_share must be 0 where no class has two texts, got {self.dev_share} of "
+                f"dev_share must be 0 where no class has two texts, got {share} of "
                 f"{len(examples)} texts"
             )
         return Splits(examples.subset(rest), examples.subset(held), None)

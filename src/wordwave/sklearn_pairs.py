@@ -162,10 +162,11 @@ class PairClassifier(TextEstimator):
     def _parts(self, inputs: list[Pair], labels: list[str], seed: int) -> PairSplits:
         first, second = [a for a, _ in inputs], [b for _, b in inputs]
         pairs = TextPairs(first, second, labels, "X")
-        if not self._holds_out():
+        share = self._held_out_share(len(inputs))
+        if not share:
             return PairSplits(pairs, None, None)
-        remedy = f"dev_share must then be 0, got {self.dev_share}"
-        return PairSplits(*hold_out(pairs, seed=seed, share=self.dev_share, remedy=remedy), None)
+        remedy = f"dev_share must then be 0, got {share}"
+        return PairSplits(*hold_out(pairs, seed=seed, share=share, remedy=remedy), None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from wordwave.data.splits import DataConfig
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.grid import Grid, Store, check_grid
-from wordwave.models.config import ENCODERS, EncoderKind, ModelConfig
+from wordwave.models.config import ENCODERS, ClassifierConfig, EncoderKind
 from wordwave.recipes import read_recipe
 from wordwave.search import compare as comparing
 from wordwave.tasks.config import ClassificationConfig
@@ -86,5 +86,5 @@ def _settings(
         if options.vectors is not None and options.vectors != "none":
             raise
         console.print(f"{encoder}: no pretrained vectors, so the default settings, not its recipe")
-        return ClassificationConfig(model=ModelConfig(encoder=encoder))
+        return ClassificationConfig(model=ClassifierConfig(encoder=encoder))
     return recipe

@@ -26,6 +26,9 @@ class Table(nn.Module):
     Stored shape: (V, D) full, (1, D) shared by all words, (V, 1) shared by all dimensions.
     """
 
+    lr_scale = 1.0
+    """Its learning rate, relative to that of other weights."""
+
     def __init__(
         self,
         values: Tensor,
@@ -40,6 +43,7 @@ class Table(nn.Module):
         super().__init__()
         self.vocab_size, self.share = vocab_size, share
         self.padding_idx, self.sparse = padding_idx, sparse
+        self.bigrams: Bigrams | None = None
         self.weight = nn.Parameter(
             values.detach().to(cx.parameter_dtype(dtype), copy=True), requires_grad=not frozen
         )
@@ -79,7 +83,8 @@ class Table(nn.Module):
         """Shape: (..., L) -> (..., L, D), or what broadcasts to it: (1, D), (..., L, 1)"""
         if not self.per_word:
             return self.weight
-        return F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
+        rows = F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
+        return rows if self.bigrams is None else rows + self.bigrams(ids)
 
     def full(self) -> Tensor:
         """A row for each word. Shape: (V, D), or (V, 1) if shared by all dimensions"""
@@ -87,6 +92,50 @@ class Table(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{tuple(self.weight.shape)}, share={self.share!r}, sparse={self.sparse}"
+
+
+class Bigrams(Table):
+    """Vectors of pairs of neighbours, which are added to that of the second word: a bigram stands
+    at the position of its second word, and shares its wave.
+
+    A pair is hashed to a row, and counts only if the row is its own: what was not seen in training
+    adds nothing.
+
+    Args:
+        n: number of rows.
+        n_words: number of words, V.
+        dropout: probability that all bigrams of a training sentence are left out, so that they do
+            not take over what words and positions can explain.
+    """
+
+    def __init__(
+        self, n: int, dim: int, *, n_words: int, sparse: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__(torch.zeros(n + 1, dim), vocab_size=n + 1, padding_idx=0, sparse=sparse)
+        self.n_words, self.dropout = n_words, dropout
+        self.register_buffer("keys", torch.zeros(n + 1, dtype=torch.long))
+
+    keys: Tensor
+
+    def _row(self, key: Tensor) -> Tensor:
+        return key * 2_654_435_761 % (self.vocab_size - 1) + 1
+
+    def assign(self, keys: Tensor) -> None:
+        """Give rows to pairs, the first ones first. Shape: keys (N,), first·V + second"""
+        rows, order = torch.sort(self._row(keys), stable=True)
+        is_first = torch.cat([rows.new_ones(1), rows.diff()])[: len(rows)] != 0
+        self.keys.zero_()
+        self.keys[rows[is_first]] = keys[order[is_first]]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Shape: ids of words (..., L) -> (..., L, D)"""
+        key = F.pad(ids, (1, 0))[..., :-1] * self.n_words + ids
+        row = self._row(key)
+        is_known = self.keys[row] == key  # not so for the first word and for padding
+        if self.training and self.dropout:
+            kept = torch.rand(*ids.shape[:-1], 1, device=ids.device) >= self.dropout
+            is_known = is_known & kept
+        return 0.5 * super().forward(row * is_known)
 
 
 def initial_frequencies(
@@ -323,6 +372,7 @@ class WaveEmbedding(nn.Module):
         return (
             not has_no_values(ids)
             and self.damping is None
+            and self.amplitude.bigrams is None
             and all(t.share is None and t.weight.dtype == torch.float32 for t in tables)
         )
 

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wordwave import complex as cx
-from wordwave.embedding import Embedding, build
+from wordwave.embedding import Embedding, WaveEmbedding, build
 from wordwave.embedding.views import WaveViews
+from wordwave.embedding.wave import Bigrams
 from wordwave.errors import WordwaveError
 from wordwave.layers import (
     LSTM,
@@ -26,7 +27,7 @@ from wordwave.layers import (
     side_by_side,
     word_mask,
 )
-from wordwave.models.config import ModelConfig, PairModelConfig
+from wordwave.models.config import ClassifierConfig, ModelConfig, PairModelConfig
 from wordwave.models.utils import transformer_layer
 from wordwave.text.vocabulary import PADDING_ID
 
@@ -61,6 +62,19 @@ class Bag(nn.Module):
     def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: x (B, L, W), mask (B, L) -> (B, out)"""
         return self.pool(self.hidden_states(x, mask, positions), mask)
+
+
+class ScaledBag(Bag):
+    """The sum of the embeddings divided by √length: of the same size for short and long texts, as
+    random vectors add up, while a mean would shrink."""
+
+    vector_lr_scale = 10.0
+    """Word vectors are in few batches, and start small, so that what they were drawn as hardly
+    counts: they learn faster than other weights."""
+
+    def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Shape: x (B, L, W), mask (B, L) -> (B, out)"""
+        return pool_sum(x, mask) / mask.sum(1, keepdim=True).clamp(min=1).sqrt()
 
 
 class Recurrent(Bag):
@@ -126,6 +140,7 @@ class CNN(nn.Module):
 
 
 _ENCODERS: dict[str, Any] = {
+    "bag": ScaledBag,
     "fasttext": Bag,
     "cnn": CNN,
     "lstm": Recurrent,
@@ -142,6 +157,9 @@ class SentenceModel(nn.Module):
         self.embedding = self._build_embedding(vocab_size, padding_idx=PADDING_ID, **options)
         field = self.embedding.field
         self.dropout: nn.Module = Dropout(config.dropout, field=field)
+        if isinstance(config, ClassifierConfig) and config.encoder == "bag":
+            self.dropout = nn.Identity()  # dropout is applied to the sum, in the head
+            self._make_bag(config)
         width = self.embedding.out_dim // n_parts(field)
         self.encoder = _ENCODERS[config.encoder](replace(config, dim=width), field)
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
@@ -151,6 +169,24 @@ class SentenceModel(nn.Module):
         config = self.config
         sizes = vocab_size, config.dim
         return build(config.embedding, *sizes, max_length=config.max_length, **options)
+
+    def _make_bag(self, config: ClassifierConfig) -> None:
+        """Bigrams beside the words, and the learning rate of both."""
+        embedding = self.embedding
+        words = embedding.amplitude if isinstance(embedding, WaveEmbedding) else embedding.words
+        words.lr_scale = ScaledBag.vector_lr_scale
+        if config.n_bigrams:
+            sizes = config.n_bigrams, config.dim
+            options: dict[str, Any] = {"sparse": words.sparse, "dropout": config.bigram_dropout}
+            words.bigrams = Bigrams(*sizes, n_words=embedding.vocab_size, **options)
+            words.bigrams.lr_scale = ScaledBag.vector_lr_scale
+
+    @property
+    def bigrams(self) -> Bigrams | None:
+        """Of a bag, the table of pairs of neighbours, if it has one."""
+        embedding = self.embedding
+        words = embedding.amplitude if isinstance(embedding, WaveEmbedding) else embedding.words
+        return words.bigrams
 
     def sentence_vectors(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, sentence_dim)"""

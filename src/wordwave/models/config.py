@@ -11,13 +11,16 @@ from wordwave.embedding.config import IN_ATTENTION, AttentionKind, EmbeddingConf
 from wordwave.errors import WordwaveError
 from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, check_limits
 
-EncoderKind = Literal["fasttext", "cnn", "lstm", "transformer"]
-ENCODERS: tuple[EncoderKind, ...] = get_args(EncoderKind)
+PaperEncoder = Literal["fasttext", "cnn", "lstm", "transformer"]
+ENCODERS: tuple[PaperEncoder, ...] = get_args(PaperEncoder)
+"""The encoders of the paper."""
+EncoderKind = Literal["bag", PaperEncoder]
 LIMITS = {
     **dict.fromkeys(("dim", "n_filters", "state_dim", "n_heads", "feed_forward_dim"), WIDTH),
     **dict.fromkeys(("n_layers", "encoder_layers", "decoder_layers"), DEPTH),
     **dict.fromkeys(("memory_length", "eval_memory_length"), LOOK_BACK),
     "hidden_dim": (0, WIDTH[1]),
+    "n_bigrams": (0, 1 << 24),
     "widths": (1, 1_000),
     "segment_length": (1, LOOK_BACK[1]),
     "max_wave_position": (1, 10**9),
@@ -35,7 +38,7 @@ def goes_with(embedding: str, encoder: str) -> bool:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A text classifier: embedding → encoder → read-out → head."""
+    """A model of sentences: embedding → encoder → read-out → head."""
 
     embedding: EmbeddingConfig = dataclasses.field(
         default_factory=lambda: EmbeddingConfig(word_scale=0.1)
@@ -87,6 +90,20 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
+class ClassifierConfig(ModelConfig):
+    """A text classifier: embedding → encoder → read-out → head."""
+
+    encoder: EncoderKind = "bag"
+    """What turns the word vectors of a text into one vector. bag: the sum of words and bigrams,
+    divided by √length, for few and for many texts; the others as in the paper."""
+    n_bigrams: int | None = None
+    """bag: rows that pairs of neighbours are hashed into; 0 for no bigrams, None for a number that
+    follows from the training texts."""
+    bigram_dropout: float = 0.5
+    """bag: probability that all bigrams of a training text are left out."""
+
+
+@dataclass(frozen=True)
 class PairModelConfig(ModelConfig):
     """A matcher of sentence pairs: embedding → encoder → read-out, then both compared → head."""
 
@@ -109,6 +126,10 @@ class PairModelConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.encoder == "bag":
+            raise WordwaveError(
+                "encoder 'bag' is for classifiers; the sum of a matcher is 'fasttext'"
+            )
         if self.encoder == "fasttext" and self.dim < 2:
             raise WordwaveError("dim must be at least 2 to be normalized, got 1")
 
@@ -290,7 +311,7 @@ class SentenceEncoderConfig:
 
 def _check_ranges(config: object) -> None:
     check_limits(config, {name: limit for name, limit in LIMITS.items() if hasattr(config, name)})
-    dropouts = ("dropout", "attention_dropout")
+    dropouts = ("dropout", "attention_dropout", "bigram_dropout")
     check_fractions(config, *(name for name in dropouts if hasattr(config, name)))
 
 

@@ -42,6 +42,11 @@ N = TypeVar("N", bound=nn.Module)
 NO_TARGET = -100
 """The target of words without a label, as in torch's cross-entropy."""
 FROM_HUB = "hf:"
+SAMPLE = 200_000
+"""Texts whose bigrams are counted."""
+MAX_BIGRAMS = 1 << 17
+CHECKED = 1000
+"""Training texts whose predictions are checked to be of more than one class."""
 ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
 """What may follow the name of pretrained vectors in the data home."""
 
@@ -195,7 +200,11 @@ class _TestScores(TypedDict):
     macro_f1: float
 
 
-class _Result(TypedDict):
+class _Warnings(TypedDict, total=False):
+    only_class: str | None
+
+
+class _Result(_Warnings):
     test: _TestScores | None
     dev_accuracy: float
     best_epoch: int
@@ -208,6 +217,10 @@ class SentenceJob(Job[Config, Data]):
 
     examples: ClassVar[str]
     """What --data names, for messages."""
+
+    def only_class(self) -> str | None:
+        """The class that all training examples are predicted as, if there is one."""
+        return None
 
     def network(
         self, make: Callable[..., N], config: Any, vocabulary: Vocabulary, vectors: Vectors | None
@@ -261,6 +274,11 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     task: ClassificationTask
     test: LabelledSentences | None
 
+    @property
+    def may_differ(self) -> tuple[str, ...]:
+        counted = ("n_bigrams",) if self.config.model.n_bigrams is None else ()
+        return super().may_differ + counted
+
     def load_data(self) -> Splits:
         return load_examples(self.config.data)
 
@@ -276,6 +294,14 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         if vectors is not None:
             config = replace(config, model=replace(config.model, dim=vectors.dim))
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
+        hashed, length = config.text.unknown_words == "hashed", config.model.max_length
+        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
+        sample = encoder.encode(data.train.texts[:SAMPLE]).sentences
+        bigrams = repeated_bigrams(sample, len(vocabulary))
+        if config.model.encoder == "bag" and config.model.n_bigrams is None:
+            # Two rows for each, so that most have one of their own.
+            n_bigrams = min(max(2 * len(bigrams), 2), MAX_BIGRAMS)
+            config = replace(config, model=replace(config.model, n_bigrams=n_bigrams))
         check_training_fits(
             lambda: Classifier(config.model, len(vocabulary), len(labels)),
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
@@ -288,9 +314,8 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         )
         make = partial(Classifier, config.model, len(vocabulary), len(labels))
         model = self.network(make, config, vocabulary, vectors)
-        hashed = config.text.unknown_words == "hashed"
-        length = config.model.max_length
-        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
+        if model.bigrams is not None:
+            model.bigrams.assign(bigrams)
         self.text_model = TextClassifier(model, encoder, labels, config)
         train, dev, self.test = (
             None if part is None else self._encoded(part)
@@ -319,7 +344,17 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
 
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
         test = None if self.test is None else evaluate(self.text_model, self.test).plain()
-        return {"test": test, "dev_accuracy": training.progress.best_score}
+        best = training.progress.best_score
+        return {"test": test, "dev_accuracy": best, "only_class": self.only_class()}
+
+    def only_class(self) -> str | None:
+        """The class that all training texts are predicted as, if there is one; of many texts, all
+        of a sample."""
+        train = self.task.train.sentences
+        rows = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[:CHECKED]
+        sample = Sentences.from_padded(train.padded(rows))
+        found = classes_of(self.text_model.model, sample).unique()
+        return self.text_model.labels[int(found)] if len(found) == 1 else None
 
     @property
     def run_name(self) -> str:
@@ -329,6 +364,11 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     def describe(self, result: dict[str, Any]) -> list[str]:
         validation = f"{result['dev_accuracy']:.4f} (epoch {result['best_epoch']})"
         lines = [f"validation accuracy {validation}"]
+        if only := result.get("only_class"):
+            lines.append(
+                f"warning: all training texts are predicted as {clipped(only)}; train for more "
+                "--epochs, on more texts, or with another --learning-rate"
+            )
         if test := result["test"]:
             lines.append(f"test {_line(test)}, {test['n']:,} examples")
         return lines
@@ -357,6 +397,20 @@ def _line(scores: dict[str, Any]) -> str:
         f"accuracy {scores['accuracy']:.4f}, 95% interval {low:.4f} to {high:.4f}, "
         f"macro-F1 {scores['macro_f1']:.4f}"
     )
+
+
+def repeated_bigrams(sentences: Sentences, n_words: int) -> Tensor:
+    """The pairs of neighbours that occur twice or more, the most frequent first.
+
+    Shape: (N,), first·n_words + second
+    """
+    ids = sentences.ids.long()
+    pairs = ids[:-1] * n_words + ids[1:]
+    inside = torch.ones(len(pairs), dtype=torch.bool)
+    inside[sentences.starts[1:] - 1] = False
+    found, counts = pairs[inside].unique(return_counts=True)
+    found, counts = found[counts > 1], counts[counts > 1]
+    return found[counts.argsort(descending=True, stable=True)]
 
 
 def check_penalty(config: ClassificationConfig | MatchingConfig) -> None:

@@ -13,7 +13,7 @@ from wordwave.data.splits import DataConfig as DataConfig
 from wordwave.errors import WordwaveError
 from wordwave.limits import COUNT, FRACTION, SCALE, SEED, WIDTH, Limited, check_unused
 from wordwave.models.config import (
-    ModelConfig,
+    ClassifierConfig,
     PairModelConfig,
     SentenceEncoderConfig,
     TransformerXLConfig,
@@ -82,7 +82,7 @@ class ClassificationConfig(TaskConfig):
     task = "classify"
     data: DataConfig = field(default_factory=DataConfig)
     text: TextConfig = field(default_factory=TextConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ClassifierConfig = field(default_factory=ClassifierConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
 

@@ -52,7 +52,7 @@ class TrainingConfig(Limited):
     """Gradient-norm clipping threshold."""
     row_sparse: bool = True
     """Update only those rows of the embedding's tables whose words are in the batch."""
-    word_dropout: Annotated[float, FRACTION] = 0.1
+    word_dropout: Annotated[float, FRACTION] = 0.0
     """Probability that a training word is replaced by the unknown word, which trains its vector."""
     random_positions: Annotated[int, (0, 10**9)] = 0
     """Highest position in training, whose positions are then random but in order; 0 for the

@@ -131,12 +131,16 @@ def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer
     weight decay.
     """
     tables = row_sparse_names(model)
+    scales = {
+        f"{n}.weight": getattr(module, "lr_scale", 1.0) for n, module in model.named_modules()
+    }
     dense: dict[tuple[float, float], dict[str, Any]] = {}
     sparse: dict[tuple[float, float], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        rate, decay = settings.learning_rate, settings.weight_decay
+        rate = settings.learning_rate * scales.get(name, 1.0)
+        decay = settings.weight_decay
         if name.startswith(("embedding.frequency", "embedding.more_frequencies")):
             rate, decay = rate * settings.frequency_lr_scale, settings.frequency_weight_decay
         elif name.startswith("embedding."):

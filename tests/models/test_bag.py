@@ -1,0 +1,138 @@
+"""The default classifier: a scaled sum of words and hashed bigrams."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tolerance import rounding
+from wordwave.config_io import with_settings
+from wordwave.embedding.wave import Bigrams
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ClassifierConfig
+from wordwave.tasks.classification import repeated_bigrams
+from wordwave.text.batching import Sentences
+from wordwave.training.config import TrainingConfig
+from wordwave.training.optim import optimizers_for
+
+EMBEDDINGS = ("none", "pe", "tpe", "complex-vanilla", "complex-order")
+
+
+def bag(embedding="complex-order", **settings):
+    torch.manual_seed(0)
+    small = {"dim": 6, "hidden_dim": 5, "n_bigrams": 50, "max_length": 64, **settings}
+    model = Classifier(with_settings(ClassifierConfig(), embedding=embedding, **small), 20, 3)
+    with torch.no_grad():
+        for parameter in model.parameters():  # bigrams start at 0
+            parameter.add_(0.3 * torch.randn_like(parameter))
+        for table in model.embedding.modules():
+            if hasattr(table, "zero_padding"):
+                table.zero_padding()
+    if model.bigrams is not None:
+        model.bigrams.assign(torch.tensor([3 * 20 + 7, 7 * 20 + 2, 5 * 20 + 2, 9 * 20 + 9]))
+    return model.eval()
+
+
+def padded(*rows):
+    return Sentences.from_lists(rows).padded(range(len(rows)))
+
+
+@pytest.mark.parametrize("embedding", EMBEDDINGS)
+def test_a_sentence_is_the_sum_of_its_words_and_bigrams_over_the_root_of_its_length(embedding):
+    model = bag(embedding)
+    table = model.embedding.amplitude if embedding == "complex-order" else model.embedding.words
+    sentence = [3, 7, 7, 2]
+    got = model.sentence_vectors(padded(sentence))[0]
+    bigrams, table.bigrams = table.bigrams, None
+    expected = torch.zeros_like(got)
+    for position, word in enumerate(sentence, start=1):
+        vector = table.weight[word].clone()
+        if position in (2, 4):  # 3 7 and 7 2 have a row, 7 7 has none
+            key = sentence[position - 2] * 20 + word
+            vector += 0.5 * bigrams.weight[key * 2_654_435_761 % 50 + 1]
+        before = table.weight.detach().clone()
+        with torch.no_grad():
+            table.weight[word] = vector
+            expected += model.embedding(torch.tensor([word]), torch.tensor([position]))[0]
+            table.weight.copy_(before)
+    table.bigrams = bigrams
+    assert_close(got, expected / 2, **rounding(terms=40, size=4))
+
+
+@pytest.mark.parametrize("embedding", EMBEDDINGS)
+def test_padding_and_other_sentences_do_not_matter(embedding):
+    model = bag(embedding)
+    rows = [[3], [5, 2, 9, 9, 1], [4, 4]]
+    together = model(padded(*rows))
+    for logits, row in zip(together, rows, strict=True):
+        assert_close(logits, model(padded(row))[0], **rounding(terms=60, size=4))
+
+
+def pairs(*words):
+    return torch.tensor([first * 100 + second for first, second in words])
+
+
+def test_only_pairs_of_the_training_set_add_something():
+    table = Bigrams(50, 4, n_words=100)
+    table.assign(pairs((1, 2)))
+    with torch.no_grad():
+        table.weight[1:] = 1
+    found = table(torch.tensor([[1, 2, 1, 0], [2, 1, 2, 2]]))
+    is_known = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 0]])
+    assert found.equal(0.5 * is_known.unsqueeze(-1).expand(2, 4, 4))  # half the size of a word
+
+
+def test_of_pairs_with_the_same_row_the_first_has_it():
+    table = Bigrams(1, 2, n_words=100)
+    for first, second in (((4, 5), (6, 7)), ((6, 7), (4, 5))):
+        table.assign(pairs(first, second))
+        assert table.keys.tolist() == [0, int(pairs(first))]
+    table.assign(pairs()[:0].long())
+    assert not table.keys.any()
+
+
+def test_every_pair_has_a_row_if_there_are_enough():
+    table, keys = Bigrams(100_000, 1, n_words=100), torch.arange(100, 10_000)
+    table.assign(keys)
+    assert len(keys) - int((table.keys > 0).sum()) < 1000  # about 5% share one
+    ids = torch.stack([keys // 100, keys % 100], dim=1)
+    known = table.keys[table._row(keys)] == keys
+    with torch.no_grad():
+        table.weight[1:] = 2
+    assert (table(ids)[:, 1, 0] == known).all()
+
+
+def test_dropout_leaves_out_all_bigrams_of_a_sentence_in_training_alone():
+    table = Bigrams(10, 2, n_words=100, dropout=0.5)
+    table.assign(pairs((1, 1)))
+    with torch.no_grad():
+        table.weight[1:] = 1
+    ids = torch.ones(200, 3, dtype=torch.long)
+    torch.manual_seed(0)
+    shares = table.train()(ids)[:, 1:, 0]
+    assert set(shares.sum(1).tolist()) == {0.0, 1.0}
+    assert 50 < int((shares.sum(1) > 0).sum()) < 150
+    assert (table.eval()(ids)[:, 1:] == 0.5).all()
+
+
+def test_bigrams_that_repeat_are_found_inside_sentences():
+    sentences = Sentences.from_lists([[1, 2, 3], [3, 1, 2, 3], [1, 2], [9], [9]])
+    assert repeated_bigrams(sentences, 100).tolist() == pairs((1, 2), (2, 3)).tolist()
+    assert len(repeated_bigrams(Sentences.from_lists([[4]]), 100)) == 0
+
+
+def test_word_vectors_learn_faster_than_other_weights():
+    model = bag()
+    groups = [g for o in optimizers_for(model, TrainingConfig()) for g in o.param_groups]
+    rate = {id(p): group["peak"] for group in groups for p in group["params"]}
+    amplitude = model.embedding.amplitude
+    assert rate[id(amplitude.weight)] == rate[id(amplitude.bigrams.weight)] == pytest.approx(2e-2)
+    assert rate[id(model.head[1].weight)] == pytest.approx(2e-3)
+
+
+def test_bigrams_have_row_sparse_gradients_where_words_have():
+    torch.manual_seed(0)
+    settings = with_settings(ClassifierConfig(), dim=4, hidden_dim=0, n_bigrams=30)
+    for sparse in (True, False):
+        model = Classifier(settings, 20, 2, sparse=sparse)
+        model(padded([3, 4, 5])).sum().backward()
+        assert model.embedding.amplitude.bigrams.weight.grad.is_sparse is sparse
