@@ -15,7 +15,7 @@ from typing import TypedDict
 
 import torch
 
-from experiments.pairs import record_look
+from experiments.sentence_rows import record_look
 from wordwave.config_io import with_settings
 from wordwave.data.pairs import load_part
 from wordwave.data.registry import data_home

@@ -26,7 +26,7 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.long_table import FLOPS
-from experiments.pairs import record_look
+from experiments.sentence_rows import record_look
 from wordwave.data.pairs import PairSplits, TextPairs, hold_out, read_pairs
 from wordwave.data.registry import dataset_named
 from wordwave.data.tables import class_cell

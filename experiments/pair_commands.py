@@ -28,7 +28,8 @@ class PairsOptions:
     data: PairSet = "paws-wiki"
     """Sentence pairs in the data home."""
     rows: tuple[str, ...] = ()
-    """Rows to train now, by the start of their names; all by default."""
+    """Rows to train now, by the start of their names; by default all but the models from elsewhere
+    (all-MiniLM, WordLlama, fastText), which need packages of their own."""
     ablation: bool = False
     """Instead of the table: what each part of the bag of waves brings, on the validation pairs."""
     score_test: bool = False
@@ -120,15 +121,13 @@ def run_pairs(args: list[str], prog: str) -> None:
     options = parsed(PairsOptions, args, prog)
     check_grid(1, 1, options.jobs)
     from experiments.launch import show
-    from experiments.pairs import ABLATION, ROWS, PairCell, PairTable
+    from experiments.pairs import ABLATION, PairCell, PairTable
+    from experiments.sentence_rows import ROWS
     from wordwave.cli.console import Console
     from wordwave.cli.progress import run_grid, say_skipped
 
     console = Console()
-    starts = options.rows or ("",)
-    if unknown := [start for start in starts if not any(r.startswith(start) for r in ROWS)]:
-        raise WordwaveError(f"there is no row {unknown[0]!r}; known: {', '.join(ROWS)}")
-    rows = tuple(row for row in ROWS if row.startswith(starts))
+    rows = rows_named(options.rows)
     table = PairTable(options.data, options.out, options.weights, rows)
     bag = "sum of waves, 3 views and context"
     changes = [
@@ -140,12 +139,24 @@ def run_pairs(args: list[str], prog: str) -> None:
     for i in range(n_rounds):  # what is tried next depends on the records of the rounds before
         cells = changes if options.ablation else table.rounds()[i]
         run_grid(table.grid(cells), console, n_jobs=options.jobs)
+    if n_rounds:
+        table.score_cosines("validation")
     say_skipped(table.store, console)
     if options.score_test:
         table.score_test()
+        table.score_cosines("test")
     table = replace(table, rows=tuple(ROWS))
     shown = table.ablation() if options.ablation else table.table()
     show([shown], options.out, [], console)
+
+
+def rows_named(starts: tuple[str, ...]) -> tuple[str, ...]:
+    """Rows by the start of their names; by default all of wordwave's own."""
+    from experiments.sentence_rows import OWN_ROWS, ROWS
+
+    if unknown := [start for start in starts if not any(r.startswith(start) for r in ROWS)]:
+        raise WordwaveError(f"there is no row {unknown[0]!r}; known: {', '.join(ROWS)}")
+    return tuple(row for row in ROWS if row.startswith(starts)) if starts else OWN_ROWS
 
 
 def run_enrich(args: list[str], prog: str) -> None:

@@ -7,17 +7,8 @@ import torch
 from scipy.fft import dct
 from torch.testing import assert_close
 
-from experiments.pairs import (
-    ABLATION,
-    N_COSINES,
-    ROWS,
-    SEARCH,
-    CosineTransform,
-    HashedBigrams,
-    PairCell,
-    PairTable,
-    load_splits,
-)
+from experiments.pairs import ABLATION, SEARCH, PairCell, PairTable, load_splits
+from experiments.sentence_rows import N_COSINES, OWN_ROWS, CosineTransform, HashedBigrams
 from tolerance import rounding
 from wordwave.data.pairs import TextPairs
 
@@ -45,7 +36,7 @@ def test_hashed_bigrams_depend_on_neighbours_alone():
 
 
 def test_every_cell_has_a_config():
-    for row in ROWS:
+    for row in OWN_ROWS:
         assert PairCell("paws-wiki", row, dim=128).config().model.dim == 128
     bag = "sum of waves, 3 views and context"
     configs = [PairCell("sick", bag, change=change).config() for change in ABLATION]
