@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from wordwave.grid import Record
 
 PairSet = Literal["paws-wiki", "paws-qqp", "sts-b", "sick"]
+AcceptabilitySet = Literal["cola", "cola-vectors", "cola-pretrained", "blimp"]
 EnrichVariant = Literal["frozen", "plain", "enriched", "replaced"]
+
+
+ACCEPTABILITY_ROWS = (
+    *("sum of words", "sum with sinusoids", "sum of words and hashed bigrams", "DCT"),
+    *("sum of waves", "sum of waves, 3 views and context"),
+    *("CNN", "BiLSTM", "Transformer with RoPE"),
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,31 @@ class PairsOptions:
     out: Path = Path("results/pairs")
     """Folder of records and tables."""
     weights: Path = Path("out/pairs")
+    """Folder of the weights that --score-test needs."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+
+@dataclass(frozen=True)
+class AcceptabilityOptions:
+    """Acceptable sentences: CoLA, and BLiMP's pairs of the same words without training on them.
+
+    Rows, search and seeds as in pairs. The test sentences are read with --score-test only. Run the
+    same command again to resume.
+    """
+
+    data: AcceptabilitySet = "cola"
+    """cola: from random vectors; cola-vectors: from those of word2vec (googlenews300);
+    blimp: trained to recognize reordered sentences; cola-pretrained: from the weights of these."""
+    rows: tuple[str, ...] = ()
+    """Rows to train now, by the start of their names; by default nine."""
+    score_test: bool = False
+    """Score the test sentences, once for each seed of what was chosen, and list it."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    out: Path = Path("results/acceptability")
+    """Folder of records and tables."""
+    weights: Path = Path("out/acceptability")
     """Folder of the weights that --score-test needs."""
     report_only: bool = False
     """Train nothing; show what was trained before."""
@@ -148,6 +181,31 @@ def run_pairs(args: list[str], prog: str) -> None:
     table = replace(table, rows=tuple(ROWS))
     shown = table.ablation() if options.ablation else table.table()
     show([shown], options.out, [], console)
+
+
+def run_acceptability(args: list[str], prog: str) -> None:
+    """`python -m experiments acceptability`"""
+    options = parsed(AcceptabilityOptions, args, prog)
+    check_grid(1, 1, options.jobs)
+    from experiments.acceptability import AcceptabilityTable
+    from experiments.launch import show
+    from experiments.sentence_rows import OWN_ROWS, ROWS
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import run_grid, say_skipped
+
+    console = Console()
+    rows = rows_named(options.rows) if options.rows else ACCEPTABILITY_ROWS
+    if outside := [row for row in rows if ROWS[row].outside]:
+        raise WordwaveError(f"{outside[0]!r} is a row of pairs only")
+    table = AcceptabilityTable(options.data, options.out, options.weights, rows)
+    for i in range(0 if options.report_only else len(table.rounds())):
+        run_grid(table.grid(table.rounds()[i]), console, n_jobs=options.jobs)
+    say_skipped(table.store, console)
+    if options.score_test:
+        table.score_test()
+    table = replace(table, rows=OWN_ROWS)
+    more = [table.phenomena()] if options.data == "blimp" and table.tests.records() else []
+    show([table.table(), *more], options.out, [], console)
 
 
 def rows_named(starts: tuple[str, ...]) -> tuple[str, ...]:

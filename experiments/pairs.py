@@ -117,8 +117,12 @@ def load_splits(data: PairSet, *, with_test: bool = False, with_qqp: bool = Fals
 class PairTable(RowTable[PairCell]):
     """The trainings of a data set of sentence pairs."""
 
-    key, search = tuple(asdict(PairCell("paws-wiki", ""))), SEARCH
+    key = tuple(asdict(PairCell("paws-wiki", "")))
     data: PairSet
+
+    @property
+    def search(self) -> dict[str, tuple[Any, Any]]:
+        return SEARCH
 
     @property
     def test_split(self) -> str:

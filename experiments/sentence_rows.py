@@ -172,10 +172,13 @@ class RowTable(ABC, Generic[C]):
 
     key: ClassVar[tuple[str, ...]]
     """The settings of a training."""
-    search: ClassVar[dict[str, tuple[Any, Any]]]
-    """What is searched, one after the other: the first value, and another one."""
     file: ClassVar[str] = "validation.jsonl"
     test_file: ClassVar[str] = "test.jsonl"
+
+    @property
+    @abstractmethod
+    def search(self) -> dict[str, tuple[Any, Any]]:
+        """What is searched, one after the other: the first value, and another one."""
 
     @property
     @abstractmethod
@@ -253,7 +256,7 @@ class RowTable(ABC, Generic[C]):
             "score": training.progress.best_score,
             "best_epoch": training.progress.best_epoch,
             "epochs": training.progress.epoch,
-            "seconds": round(seconds, 1),
+            "seconds": round(seconds, 3),
             "parameters": count_parameters(model),
             **self.more(job),
             "torch": torch.__version__,

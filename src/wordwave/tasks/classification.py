@@ -255,6 +255,7 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
 
     examples = "examples"
     model_class, result_schema, counts_epochs = TextClassifier, _Result, True
+    network_class: type[Classifier] = Classifier
     next_command = 'echo "a text" | wordwave predict {run}'
     config: ClassificationConfig
     text_model: TextClassifier
@@ -276,8 +277,9 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         if vectors is not None:
             config = replace(config, model=replace(config.model, dim=vectors.dim))
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
+        make = partial(self.network_class, config.model, len(vocabulary), len(labels))
         check_training_fits(
-            lambda: Classifier(config.model, len(vocabulary), len(labels)),
+            make,
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
             f"{config.model.dim:,} (--dim), a hidden layer of {config.model.hidden_dim:,} "
             f"(--hidden-dim) and {len(labels):,} classes; a test set needs a confusion matrix of "
@@ -286,7 +288,6 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
             besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(data.train)) * len(labels)
             + (0 if data.test is None else confusion_bytes(len(labels))),
         )
-        make = partial(Classifier, config.model, len(vocabulary), len(labels))
         model = self.network(make, config, vocabulary, vectors)
         hashed = config.text.unknown_words == "hashed"
         length = config.model.max_length
