@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from experiments.encoder import sentence_lines, training_sentences
 from experiments.outside import outside_encoder
+from wordwave.errors import WordwaveError
 from wordwave.grid import Record, Share, Store, fits
 from wordwave.tables import Content, ResultTable
 from wordwave.tasks.sentence_encoder import SentenceEncoder
@@ -100,14 +101,19 @@ def _shifted() -> ProbeData:
 def _word_content() -> ProbeData:
     counts = Counter(w for words in unseen_sentences() for w in {x.lower() for x in words})
     ranked = [word for word, _ in counts.most_common() if word.isalpha()]
-    asked = set(ranked[FIRST_RANK : FIRST_RANK + 4 * N_WORDS])
+    middle = ranked[FIRST_RANK : FIRST_RANK + 4 * N_WORDS]
+    asked = set(random.Random(4).sample(middle, min(3 * N_WORDS // 2, len(middle))))
     found: dict[str, list[str]] = {}
     for words in unseen_sentences():
         here = [w for w in (word.lower() for word in words) if w in asked]
         if len(here) == 1 and len(found.setdefault(here[0], [])) < sum(PER_WORD):
             found[here[0]].append(" ".join(words))
     full = sorted(word for word, texts in found.items() if len(texts) == sum(PER_WORD))
-    chosen = random.Random(4).sample(full, min(N_WORDS, len(full)))
+    if len(full) < N_WORDS:
+        raise WordwaveError(
+            f"there must be sentences for {N_WORDS} words, got them for {len(full)}"
+        )
+    chosen = random.Random(5).sample(full, N_WORDS)
     texts, targets, sizes, start = list[str](), list[int](), list[int](), 0
     for n in PER_WORD:
         for number, word in enumerate(chosen):
@@ -325,9 +331,9 @@ class ProbeTable:
             f"Test accuracy. Bigram shift: {N_SHIFT[0]:,} training sentences, two classes, one "
             f"hidden layer of {HIDDEN} units. Word content: {N_WORDS} words, {PER_WORD[0]} "
             "training sentences of each, a linear probe. The epoch is chosen on validation "
-            "sentences. Sentences of Wikipedia, 5 to 28 words, that none of these was trained on; CBOW and "
-            f"CMOW were trained on the sentences of the encoder, {N_WINDOWS:,} windows. SentEval's "
-            "probes are other sentences and 1,000 words: figures do not compare."
+            "sentences. Sentences of Wikipedia, 5 to 28 words, that none of these was trained on; "
+            f"CBOW and CMOW were trained on the sentences of the encoder, {N_WINDOWS:,} windows. "
+            "SentEval's probes are other sentences and 1,000 words: figures do not compare."
         )
         columns = ["vectors", "width", *PROBES]
         return ResultTable("probes", "Probes of sentence vectors", columns, lines, notes=[note])
