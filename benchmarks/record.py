@@ -82,7 +82,7 @@ def environment() -> Record:
         "timing": "CPU time of the process, freed memory kept",
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "native_bf16": has_native_bf16(),
         "peer_versions": {name: version(name) for name in PEERS},
@@ -90,7 +90,7 @@ def environment() -> Record:
     }
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

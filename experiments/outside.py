@@ -84,7 +84,9 @@ def _minilm() -> Encode:
 
 
 def _wordllama() -> Encode:
-    model = _package("wordllama", "WordLlama").WordLlama.load(disable_download=True)
+    package = _package("wordllama", "WordLlama")
+    folder = Path(package.__file__).parent  # where its tokenizer is; it looks in a cache for it
+    model = package.WordLlama.load(cache_dir=folder, disable_download=True)
     return lambda texts: np.asarray(model.embed(list(texts), norm=True), dtype=np.float32)
 
 
