@@ -85,6 +85,8 @@ class EnrichOptions:
     Learning rate and epoch are selected on validation pairs. Run the same command again to resume.
     """
 
+    data: Literal["paws-wiki", "paws-wiki-qqp"] = "paws-wiki"
+    """Training pairs: those of PAWS-Wiki that are not held out, or those of PAWS-QQP too."""
     model: str = "all-MiniLM-L6-v2"
     """Name of the encoder in the records."""
     weights: str | None = None
@@ -232,6 +234,7 @@ def run_enrich(args: list[str], prog: str) -> None:
 
     table = Enrich(
         options.out,
+        options.data,
         options.model,
         options.weights or f"sentence-transformers/{options.model}",
         options.variants,
