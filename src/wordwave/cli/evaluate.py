@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from wordwave.cli.console import Console, RunFolder, Threads, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
-from wordwave.limits import THREADS, check_limits
+from wordwave.limits import COUNT, THREADS, check_limits
 from wordwave.tables import ResultTable
 from wordwave.tasks.config import task_of
 
@@ -170,8 +170,8 @@ class EvaluateLanguageModel(EvaluateOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        limits = {"characters": 0, "memory": 0, "batch_size": 1}
-        check_limits(self, {name: (least, float("inf")) for name, least in limits.items()})
+        limits = {"characters": COUNT, "memory": COUNT, "batch_size": (1, 10**9)}
+        check_limits(self, limits)
         if self.picture is not None:
             from wordwave.plotting import check_format
 
