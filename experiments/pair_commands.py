@@ -36,8 +36,8 @@ class PairsOptions:
     data: PairSet = "paws-wiki"
     """Sentence pairs in the data home."""
     rows: tuple[str, ...] = ()
-    """Rows to train now, by the start of their names; by default all but the models from elsewhere
-    (all-MiniLM, WordLlama, fastText), which need packages of their own."""
+    """Rows to train now, by their names or the start of them; by default all but the models from
+    elsewhere (all-MiniLM, WordLlama, fastText), which need packages of their own."""
     ablation: bool = False
     """Instead of the table: what each part of the bag of waves brings, on the validation pairs."""
     score_test: bool = False
@@ -64,7 +64,7 @@ class AcceptabilityOptions:
     """cola: from random vectors; cola-vectors: from those of word2vec (googlenews300);
     blimp: trained to recognize reordered sentences; cola-pretrained: from the weights of these."""
     rows: tuple[str, ...] = ()
-    """Rows to train now, by the start of their names; by default nine."""
+    """Rows to train now, by their names or the start of them; by default nine."""
     score_test: bool = False
     """Score the test sentences, once for each seed of what was chosen, and list it."""
     jobs: int = 2
@@ -221,7 +221,8 @@ def rows_named(starts: tuple[str, ...]) -> tuple[str, ...]:
 
     if unknown := [start for start in starts if not any(r.startswith(start) for r in ROWS)]:
         raise WordwaveError(f"there is no row {unknown[0]!r}; known: {', '.join(ROWS)}")
-    return tuple(row for row in ROWS if row.startswith(starts)) if starts else OWN_ROWS
+    chosen = {row for s in starts for row in ([s] if s in ROWS else ROWS) if row.startswith(s)}
+    return tuple(row for row in ROWS if row in chosen) if starts else OWN_ROWS
 
 
 def run_enrich(args: list[str], prog: str) -> None:

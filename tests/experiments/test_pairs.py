@@ -10,6 +10,7 @@ from scipy.fft import dct
 from torch.testing import assert_close
 
 from experiments import outside
+from experiments.pair_commands import rows_named
 from experiments.pairs import ABLATION, SEARCH, PairCell, PairTable, load_splits
 from experiments.sentence_rows import N_COSINES, OWN_ROWS, CosineTransform, HashedBigrams
 from tolerance import rounding
@@ -138,6 +139,12 @@ def test_a_missing_package_is_one_line(paws, tmp_path, experiments, monkeypatch)
     command = ("pairs", "--rows", "WordLlama", "--out", tmp_path, "--weights", tmp_path)
     code, _, err = experiments(*command, "--jobs", "1")
     assert code == 2 and "pip install wordllama" in err and err.count("\n") == 1
+
+
+def test_rows_are_named_by_their_start():
+    assert rows_named(()) == OWN_ROWS
+    assert rows_named(("DCT", "sum of words")) == ("sum of words", "DCT")  # a whole name is one row
+    assert len(rows_named(("sum of w",))) == 6
 
 
 def test_an_unknown_row_is_one_line(experiments):
