@@ -122,7 +122,12 @@ class PairTable(RowTable[PairCell]):
 
     @property
     def search(self) -> dict[str, tuple[Any, Any]]:
-        return SEARCH
+        """On other sets than PAWS-Wiki, whose validation pairs chose the first width for every row,
+        the width is not searched."""
+        searched = (
+            SEARCH if self.data == "paws-wiki" else {k: SEARCH[k] for k in SEARCH if k != "dim"}
+        )
+        return dict(searched)
 
     @property
     def test_split(self) -> str:
@@ -173,9 +178,11 @@ class PairTable(RowTable[PairCell]):
             if (validation := found.get((model, "validation"))) is not None:
                 test = found.get((model, "test"), {})
                 scores = [validation[names[0]], *(test.get(name) for name in names)]
-                lines.append([f"{model}, cosine", *scores, *[None] * 6])
+                lines.append([f"{model}, cosine", *scores, *[None] * (len(self.search) + 3)])
         columns = ["sentence vector", f"validation {names[0]}", *(f"test {n}" for n in names)]
-        columns += ["renaming", "learning rate", "width", "best epoch", "parameters", "CPU seconds"]
+        named = {"word_renaming": "renaming", "learning_rate": "learning rate", "dim": "width"}
+        columns += [named[name] for name in self.search]
+        columns += ["best epoch", "parameters", "CPU seconds"]
         notes = [_NOTES[self.data]]
         if any(ROWS[str(line[0])].outside for line in lines if line[0] in ROWS):
             notes.append(_FROZEN)
@@ -200,6 +207,11 @@ _SEARCHED = (
     "Mean and standard deviation over seeds. Of each row, word renaming, learning rate and width "
     "were chosen one after the other on the validation pairs, the epoch too."
 )
+_WITHOUT_WIDTH = (
+    "Mean and standard deviation over seeds. Of each row, word renaming and learning rate were "
+    "chosen one after the other on the validation pairs, the epoch too; the width is 256, which "
+    "PAWS-Wiki's validation pairs chose for every row."
+)
 _FROZEN = (
     "Models from elsewhere: their cosine, without training on these pairs, and the same head as "
     "that of the other rows on their frozen vectors, whose width is that of its hidden layer."
@@ -208,7 +220,7 @@ _NOTES: dict[str, str] = {
     "paws-wiki": "Trained on 6,500 pairs of PAWS-Wiki's validation part; the 1,500 validation "
     "pairs are the rest of it and share no sentence with them. " + _SEARCHED,
     "paws-qqp": "Trained without the pairs that share a sentence with the test pairs, which are "
-    "PAWS-QQP's validation part. " + _SEARCHED,
-    "sts-b": _SEARCHED,
-    "sick": _SEARCHED,
+    "PAWS-QQP's validation part. " + _WITHOUT_WIDTH,
+    "sts-b": _WITHOUT_WIDTH,
+    "sick": _WITHOUT_WIDTH,
 }

@@ -232,8 +232,8 @@ class RowTable(ABC, Generic[C]):
                     del best[row]
                 elif new > old:
                     best[row] = cell
-        seeds = range(1, N_SEEDS)
-        found.append([replace(cell, seed=seed) for seed in seeds for cell in best.values()])
+        trained = [c for c in best.values() if self.store.key_of(asdict(c)) in scores]
+        found.append([replace(c, seed=seed) for seed in range(1, N_SEEDS) for c in trained])
         return found
 
     def chosen(self) -> dict[str, C]:

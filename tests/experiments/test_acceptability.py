@@ -82,7 +82,7 @@ def sentences(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_row_is_trained_and_scored_once(sentences, tmp_path, experiments):
     out, weights = tmp_path / "out", tmp_path / "weights"
-    for data, n_records in (("blimp", 4), ("cola-pretrained", 5)):
+    for data, n_records in (("blimp", 3), ("cola-pretrained", 5)):
         command = ("acceptability", "--data", data, "--rows", "DCT", "--jobs", "1")
         command += ("--out", out, "--weights", weights)
         for _ in range(2):
@@ -97,9 +97,9 @@ def test_a_row_is_trained_and_scored_once(sentences, tmp_path, experiments):
 
 
 def test_every_cell_has_a_config():
-    for data, search in acceptability.SEARCHES.items():
+    for data in acceptability.SEARCHES:
         cell = acceptability.AcceptabilityCell(data, "sum of waves, 3 views and context")
-        assert isinstance(cell.config(), ClassificationConfig) and search
+        assert isinstance(cell.config(), ClassificationConfig)
 
 
 def test_models_from_elsewhere_are_refused(experiments):
