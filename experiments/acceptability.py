@@ -9,6 +9,7 @@ asked which sentence of a pair of the same words is the grammatical one.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from statistics import fmean
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 N_SENTENCES, N_VALIDATION = 50_000, 2_000
 """Sentences, each beside a reordering of it, to train on and to validate."""
 MIN_WORDS = 4
+MIN_PAIRS = 30
+"""Phenomena of BLiMP with fewer pairs have no line of their own."""
 ROUNDING = 1e-4
 END_MARKS = ".!?\"' "
 RATES = {"learning_rate": (2e-3, 1e-3)}
@@ -287,7 +290,9 @@ class AcceptabilityTable(RowTable[AcceptabilityCell]):
             for side in (pairs.first, pairs.second)
         )
         found = {"accuracy": higher(good, bad)}
-        for phenomenon in sorted(set(pairs.labels)):
+        for phenomenon, n in sorted(Counter(pairs.labels).items()):
+            if n < MIN_PAIRS:
+                continue
             rows = torch.from_numpy(np.array(pairs.labels) == phenomenon)
             found[phenomenon] = higher(good[rows], bad[rows])
         return found
@@ -310,13 +315,16 @@ class AcceptabilityTable(RowTable[AcceptabilityCell]):
         records = [r for r in self.tests.records() if r["data"] == "blimp"]
         rows = [row for row in ROWS if any(r["row"] == row for r in records)]
         names = [n for n in (records[0]["test"] if records else {}) if n != "accuracy"]
-        counts = {name: blimp_pairs().labels.count(name) for name in names} if names else {}
         lines: list[list[Content]] = []
         for name in names:
             scores = [fmean(r["test"][name] for r in records if r["row"] == row) for row in rows]
-            lines.append([name, counts[name], *scores])
-        columns = ["phenomenon", "pairs", *rows]
-        return ResultTable("blimp-phenomena", "BLiMP by phenomenon", columns, lines)
+            lines.append([name, *scores])
+        note = (
+            "The share of pairs whose grammatical sentence has the higher score, mean over seeds. "
+            "Of most phenomena there are 1,000 pairs of the same words."
+        )
+        columns = ["phenomenon", *rows]
+        return ResultTable("blimp-phenomena", "BLiMP by phenomenon", columns, lines, notes=[note])
 
 
 _SEARCHED = (
