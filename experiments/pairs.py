@@ -5,14 +5,15 @@ Rows are ways to turn a sentence into a vector; the head that compares two of th
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations, product
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from experiments.outside import OUTSIDE, Cosines, numbered
 from experiments.sentence_rows import ROWS, VIEWS, RowTable, mean_score
 from wordwave.config_io import with_settings
-from wordwave.data.pairs import PairSplits, hold_out, load_part
+from wordwave.data.pairs import PairSplits, TextPairs, hold_out, load_part
 from wordwave.grid import Record
 from wordwave.models.classifier import PairNetwork
 from wordwave.tables import Content, ResultTable
@@ -52,6 +53,9 @@ ABLATION: dict[str, dict[str, Any]] = {
     "no hidden layer": {"hidden_dim": 0},
     "BPE tokens": {"tokenizer": "bpe"},
     "trained on PAWS-QQP too": {},
+    "24 epochs": {"epochs": 24},
+    "implied pairs": {},
+    "implied pairs, 24 epochs": {"epochs": 24},
 }
 """One change at a time of the best bag of waves, on the validation pairs."""
 
@@ -114,6 +118,37 @@ def load_splits(data: PairSet, *, with_test: bool = False, with_qqp: bool = Fals
     return PairSplits(train, dev, test)
 
 
+def implied_pairs(pairs: TextPairs) -> TextPairs:
+    """Further pairs that follow from labels of equal meaning, the second class: sentences that mean
+    the same as a third one, and those of which one means the same as a sentence that differs."""
+    different, same = sorted(set(pairs.labels))
+    parent: dict[str, str] = {}
+
+    def root(text: str) -> str:
+        while (above := parent.setdefault(text, text)) != text:
+            text = above
+        return text
+
+    rows = list(zip(pairs.first, pairs.second, pairs.labels, strict=True))
+    for one, other, label in rows:
+        if label == same:
+            parent[root(one)] = root(other)
+    members: dict[str, list[str]] = {}
+    for text in dict.fromkeys((*pairs.first, *pairs.second)):
+        members.setdefault(root(text), []).append(text)
+    known = {frozenset(row[:2]) for row in rows}
+    found = [(a, b, same) for group in members.values() for a, b in combinations(group, 2)]
+    for one, other, label in rows:
+        if label == different and root(one) != root(other):
+            both = product(members[root(one)], members[root(other)])
+            found += [(a, b, different) for a, b in both]
+    new = list(
+        {frozenset(row[:2]): row for row in found if frozenset(row[:2]) not in known}.values()
+    )
+    first, second, labels = ([row[i] for row in new] for i in range(3))
+    return TextPairs(first, second, labels, "implied pairs")
+
+
 class PairTable(RowTable[PairCell]):
     """The trainings of a data set of sentence pairs."""
 
@@ -145,6 +180,8 @@ class PairTable(RowTable[PairCell]):
     def prepared(self, cell: PairCell, *, with_test: bool = False) -> MatchingJob:
         with_qqp = cell.change == "trained on PAWS-QQP too"
         data = load_splits(cell.data, with_test=with_test, with_qqp=with_qqp)
+        if cell.change.startswith("implied"):
+            data = replace(data, train=data.train.joined(implied_pairs(data.train)))
         config, row = cell.config(), ROWS[cell.row]
         if row.outside:
             data, path = numbered(row.outside, data, self.weights)

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from experiments import outside
 from experiments.pair_commands import rows_named
-from experiments.pairs import ABLATION, SEARCH, PairCell, PairTable, load_splits
+from experiments.pairs import ABLATION, SEARCH, PairCell, PairTable, implied_pairs, load_splits
 from experiments.sentence_rows import N_COSINES, OWN_ROWS, CosineTransform, HashedBigrams
 from tolerance import rounding
 from wordwave.data.pairs import TextPairs
@@ -58,6 +58,18 @@ def test_parts_share_no_sentence(paws, write_pairs):
         assert load_splits(data).test is None
     more = load_splits("paws-wiki", with_qqp=True)
     assert isinstance(more.train, TextPairs) and len(more.train) + len(more.dev) == 80
+
+
+def test_pairs_are_implied_by_others():
+    labels = ["1", "1", "0", "0"]
+    pairs = TextPairs(["a", "b", "c", "d"], ["b", "c", "d", "e"], labels)
+    found = implied_pairs(pairs)
+    rows = {
+        (frozenset(two), label)
+        for *two, label in zip(found.first, found.second, found.labels, strict=True)
+    }
+    same, others = {frozenset("ac")}, {frozenset("ad"), frozenset("bd")}
+    assert rows == {(pair, "1") for pair in same} | {(pair, "0") for pair in others}
 
 
 def record(table, score, **cell):
