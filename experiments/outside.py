@@ -35,7 +35,7 @@ OUTSIDE = {
 """Models, and the packages that they come with."""
 N_WIKIPEDIA = 30_000
 """Sentences of Wikipedia that fastText is trained on, beside those of the training set."""
-FASTTEXT = {"dim": 128, "epoch": 5, "minCount": 2, "thread": 1, "seed": 0, "verbose": 0}
+FASTTEXT = {"dim": 128, "epoch": 5, "minCount": 2, "thread": 1, "verbose": 0}
 BATCH = 32
 
 
