@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Target = Literal[
     "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report",
-    "pairs", "enrich", "encoder",
+    "pairs", "acceptability", "enrich", "encoder",
 ]  # fmt: skip
 WORDS_TARGETS = ("table7", "fig1", "fig6")
 """Targets that need δ of all words."""
@@ -68,7 +68,8 @@ class Options:
 
     target: tyro.conf.Positional[Target]
     """table3 and report only show what was trained. Tables 5 and 6 have options of their own, and
-    so have pairs, enrich and encoder, not in the paper: python -m experiments table5 --help."""
+    so have pairs, acceptability, enrich and encoder, not in the paper: python -m experiments table5
+    --help."""
     folds: int = 10
     """How many of the ten folds of mr, subj, cr and mpqa."""
     seeds: int = 1
@@ -252,6 +253,7 @@ def main(args: list[str], prog: str) -> None:
         "table5": run_table5,
         "table6": run_table6,
         "pairs": pair_commands.run_pairs,
+        "acceptability": pair_commands.run_acceptability,
         "enrich": pair_commands.run_enrich,
         "encoder": pair_commands.run_encoder,
     }

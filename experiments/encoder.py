@@ -10,20 +10,22 @@ import gzip
 import random
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import TypedDict
 
 import torch
 
-from experiments.pairs import record_look
+from experiments.sentence_rows import record_look
 from wordwave.config_io import with_settings
 from wordwave.data.pairs import load_part
 from wordwave.data.registry import data_home
 from wordwave.errors import WordwaveError
-from wordwave.files import write_text
+from wordwave.files import sha256_of, write_text
 from wordwave.grid import Record, Store, fits
 from wordwave.tables import Content, ResultTable
 from wordwave.tasks.config import SentenceEmbeddingConfig
+from wordwave.tasks.run_folder import WEIGHTS
 from wordwave.tasks.sentence_embedding import ScoredPairs, SentenceEmbeddingJob
 from wordwave.tasks.sentence_encoder import SentenceEncoder
 
@@ -40,24 +42,31 @@ ORDER_WEIGHTS = (None, 0.0, 0.2, 1.0)
 """α: that of the encoder, and others to compare with."""
 
 
+FIRST = "9486ecc0cddda5f4"
+"""The encoder of the records that do not name one: the first that was shipped."""
+
+
 class _Scores(TypedDict):
+    encoder: str
     data: str
     part: str
     alpha: float
     score: float
 
 
+def sentence_lines(name: str) -> list[str]:
+    """The sentences of a file under sentences/ in the data home: wikipedia or tatoeba."""
+    path = data_home() / "sentences" / f"{name}.txt.gz"
+    if not path.exists():
+        raise WordwaveError(f"'{path}' is not in the data home")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        lines = [line.strip() for line in file.read().split("\n")]
+    return [line for line in lines if line]
+
+
 def training_sentences() -> list[str]:
     """A sample of the sentences under sentences/ in the data home, the same at each call."""
-    found = []
-    for name in ("wikipedia", "tatoeba"):
-        path = data_home() / "sentences" / f"{name}.txt.gz"
-        if not path.exists():
-            raise WordwaveError(f"'{path}' is not in the data home")
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            lines = [line.strip() for line in file.read().split("\n")]
-        found.append([line for line in lines if line])
-    wikipedia, tatoeba = found
+    wikipedia, tatoeba = sentence_lines("wikipedia"), sentence_lines("tatoeba")
     long_enough = [line for line in tatoeba if len(line.split()) >= 4]
     pool = random.Random(0).sample(wikipedia[:-HELD_OUT], N_WIKIPEDIA)
     pool += random.Random(0).sample(long_enough, N_TATOEBA)
@@ -69,37 +78,45 @@ def training_sentences() -> list[str]:
     ]
 
 
+def train(folder: Path, teacher: str) -> Path:
+    """Encode the sentences by a teacher, or take its vectors from a file, and train in
+    `folder`/run; returns the folder of the encoder as it is shipped, `folder`/encoder."""
+    if (shipped := folder / "encoder").exists():
+        return shipped
+    data = folder / "sentences.txt"
+    if not data.exists():
+        write_text(data, "".join(f"{line}\n" for line in training_sentences()))
+    config = with_settings(SentenceEmbeddingConfig(), data=str(data), teacher=teacher, **SETTINGS)
+    job = SentenceEmbeddingJob(config)
+    job.check_config(folder / "run")
+    if job.finished(folder / "run") is None:
+        job.prepare(job.load_data()).train(folder / "run")
+    SentenceEncoder.load(folder / "run").save(shipped, dtype="int8")
+    return shipped
+
+
 @dataclass(frozen=True)
 class EncoderExperiment:
-    """An encoder in `folder`/encoder, trained in `folder`/run, and its scores in `out`."""
+    """Scores of an encoder, in `out`."""
 
-    folder: Path
+    encoder_folder: Path
     out: Path
     looks: Path
     """The folder in which looks at test sets are listed."""
 
-    @property
-    def encoder_folder(self) -> Path:
-        return self.folder / "encoder"
+    @cached_property
+    def sha256(self) -> str:
+        """Of the weights, the first 16 digits: records name the encoder by them."""
+        return sha256_of([(self.encoder_folder / WEIGHTS).read_bytes()])[:16]
 
     @property
     def store(self) -> Store:
-        key = ("data", "part", "alpha")
-        return Store(self.out / "scores.jsonl", key, lambda record: fits(record, _Scores))
-
-    def train(self, teacher: str) -> None:
-        """Encode the sentences by a teacher, or take its vectors from a file, and train."""
-        data = self.folder / "sentences.txt"
-        if not data.exists():
-            write_text(data, "".join(f"{line}\n" for line in training_sentences()))
-        config = with_settings(
-            SentenceEmbeddingConfig(), data=str(data), teacher=teacher, **SETTINGS
+        return Store(
+            self.out / "scores.jsonl",
+            ("encoder", "data", "part", "alpha"),
+            lambda record: fits(record, _Scores),
+            upgrade=lambda record: {"encoder": FIRST, **record},
         )
-        job = SentenceEmbeddingJob(config)
-        job.check_config(self.folder / "run")
-        if job.finished(self.folder / "run") is None:
-            job.prepare(job.load_data()).train(self.folder / "run")
-        SentenceEncoder.load(self.folder / "run").save(self.encoder_folder, dtype="int8")
 
     def score(self, part: str) -> list[Record]:
         """Score the cosines of a split of each data set, unless they have been."""
@@ -108,7 +125,7 @@ class EncoderExperiment:
         for data, metric in PAIRS.items():
             for weight in ORDER_WEIGHTS:
                 alpha = usual if weight is None else weight
-                key = {"data": data, "part": part, "alpha": alpha}
+                key = {"encoder": self.sha256, "data": data, "part": part, "alpha": alpha}
                 if self.store.key_of(key) in done:
                     continue
                 encoder.order_weight = alpha
@@ -127,7 +144,8 @@ class EncoderExperiment:
 
     def table(self) -> ResultTable:
         """A line for each α."""
-        scores = {(r["data"], r["part"], r["alpha"]): r["score"] for r in self.store.records()}
+        mine = [r for r in self.store.records() if r["encoder"] == self.sha256]
+        scores = {(r["data"], r["part"], r["alpha"]): r["score"] for r in mine}
         parts = [p for p in ("dev", "test") if any(part == p for _, part, _ in scores)]
         columns = ["α", *(f"{data} {part}" for data in PAIRS for part in parts)]
         rows: list[list[Content]] = [

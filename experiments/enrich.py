@@ -26,7 +26,7 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.long_table import FLOPS
-from experiments.pairs import record_look
+from experiments.sentence_rows import record_look
 from wordwave.data.pairs import PairSplits, TextPairs, hold_out, read_pairs
 from wordwave.data.registry import dataset_named
 from wordwave.data.tables import class_cell
@@ -48,13 +48,14 @@ from wordwave.training.loop import Training
 from wordwave.training.run import train_in_folder
 
 Part = Literal["validation", "test"]
+WITH_QQP = "paws-wiki-qqp"
 VARIANTS = {
     "frozen": "frozen",
     "plain": "as it is",
     "enriched": "waves added",
     "replaced": "waves for positions",
 }
-KEY = ("part", "model", "variant", "learning_rate", "pairs", "epochs", "max_length", "seed")
+KEY = ("part", "data", "model", "variant", "learning_rate", "pairs", "epochs", "max_length", "seed")
 DEV_SHARE, SPLIT_SEED = 0.1875, 0
 """About 1,500 of the 8,000 validation pairs of PAWS-Wiki select; the others are trained on."""
 NEW_LAYERS = 20
@@ -75,6 +76,7 @@ class _Record(TypedDict):
     """The fields that every record must have."""
 
     part: str
+    data: str
     model: str
     variant: str
     learning_rate: Positive
@@ -94,6 +96,7 @@ class EnrichCell:
     """One training, or the evaluation of one on the test pairs."""
 
     part: Part
+    data: str
     model: str
     variant: str
     learning_rate: float
@@ -106,7 +109,7 @@ class EnrichCell:
     @property
     def name(self) -> str:
         """Of its run folder."""
-        sizes = f"{self.pairs}-{self.epochs}-{self.max_length}"
+        sizes = f"{self.data}-{self.pairs}-{self.epochs}-{self.max_length}"
         return f"{self.model}-{self.variant}-{self.learning_rate:g}-{sizes}-{self.seed}"
 
     def __str__(self) -> str:
@@ -123,6 +126,7 @@ class Enrich:
     """
 
     out: Path
+    data: str
     model: str
     weights: str
     variants: tuple[str, ...] = tuple(VARIANTS)
@@ -134,12 +138,17 @@ class Enrich:
 
     @property
     def store(self) -> Store:
-        return Store(self.out / "enrich.jsonl", KEY, lambda record: fits(record, _Record))
+        return Store(
+            self.out / "enrich.jsonl",
+            KEY,
+            lambda record: fits(record, _Record),
+            upgrade=lambda record: {"data": WITH_QQP, **record},  # the only one of the first
+        )
 
     def cells(self) -> list[EnrichCell]:
         sizes = self.pairs, self.epochs, self.max_length
         return [
-            EnrichCell("validation", self.model, variant, rate, *sizes, seed)
+            EnrichCell("validation", self.data, self.model, variant, rate, *sizes, seed)
             for seed in range(self.seeds)
             for rate in self.learning_rates
             for variant in self.variants
@@ -195,7 +204,7 @@ class Enrich:
             word_renaming=0.0,
             seed=cell.seed,
         )
-        examples = paws_splits(self.pairs).fingerprint()
+        examples = paws_splits(self.data, self.pairs).fingerprint()
         training = Training(model, task, settings, examples=examples)
         training.optimizers = [AdamW(groups(model, settings), fused=True)]
         folder, start = self.folder(cell), time.process_time()
@@ -242,7 +251,7 @@ class Enrich:
 
     @property
     def _train_and_dev(self) -> tuple[EncodedPairs, EncodedPairs]:
-        splits = paws_splits(self.pairs)
+        splits = paws_splits(self.data, self.pairs)
         assert splits.dev is not None
         return self._encoded(splits.train), self._encoded(splits.dev)
 
@@ -341,13 +350,12 @@ def read_paws(name: str, split: str) -> TextPairs:
 
 
 @cache
-def paws_splits(n: int) -> PairSplits:
-    """Training pairs of PAWS-Wiki and PAWS-QQP, n of them or all (0), and validation pairs."""
-    wiki, dev = hold_out(read_paws("paws-wiki", "dev"), share=DEV_SHARE, seed=SPLIT_SEED)
-    qqp = read_paws("paws-qqp", "train")
-    train = TextPairs(
-        wiki.first + qqp.first, wiki.second + qqp.second, wiki.labels + qqp.labels, "PAWS"
-    )
+def paws_splits(data: str, n: int) -> PairSplits:
+    """Training pairs of PAWS-Wiki, and of PAWS-QQP if asked for, n of them or all (0), and
+    validation pairs."""
+    train, dev = hold_out(read_paws("paws-wiki", "dev"), share=DEV_SHARE, seed=SPLIT_SEED)
+    if data == WITH_QQP:
+        train = train.joined(read_paws("paws-qqp", "train"))
     if n > len(train):
         raise WordwaveError(f"pairs must be at most {len(train):,}, got {n:,}")
     if n:
@@ -397,9 +405,10 @@ def enrich_table(table: Enrich) -> ResultTable:
     columns = ["encoder", "learning rate", "best epoch", "dev AUC", "dev accuracy"]
     columns += ["test AUC", "test accuracy", "trained parameters", "seeds"]
     n_pairs = f"{table.pairs:,} random" if table.pairs else "all"
+    sets = "PAWS-Wiki (validation file)" + " and PAWS-QQP" * (table.data == WITH_QQP)
     notes = [
-        f"{table.model} trained on {n_pairs} pairs of PAWS-Wiki (validation file) and PAWS-QQP for "
-        f"{table.epochs} epochs (frozen: the head alone, for {FROZEN_EPOCHS}), texts of at most "
+        f"{table.model} trained on {n_pairs} training pairs of {sets} for {table.epochs} epochs "
+        f"(frozen: the head alone, for {FROZEN_EPOCHS}), texts of at most "
         f"{table.max_length} subwords.",
         f"Epoch and learning rate are selected by the AUC of "
         f"{records[0]['n'] if records else 0:,} validation pairs, which share no sentence with "
@@ -408,7 +417,8 @@ def enrich_table(table: Enrich) -> ResultTable:
     ]
     title = "A pretrained encoder with waves: paraphrases of the same words"
     wide = frozenset(["best epoch", "trained parameters", "seeds"])
-    return ResultTable("enrich", title, columns, rows, notes, only_in_files=wide)
+    name = "enrich-qqp" if table.data == WITH_QQP else "enrich"
+    return ResultTable(name, title, columns, rows, notes, only_in_files=wide)
 
 
 def _mean(records: Sequence[Mapping[str, Any]], name: str, is_best: bool) -> Score | None:

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from wordwave.grid import Record
 
 PairSet = Literal["paws-wiki", "paws-qqp", "sts-b", "sick"]
+AcceptabilitySet = Literal["cola", "cola-vectors", "cola-pretrained", "blimp"]
 EnrichVariant = Literal["frozen", "plain", "enriched", "replaced"]
+
+
+ACCEPTABILITY_ROWS = (
+    *("sum of words", "sum with sinusoids", "sum of words and hashed bigrams", "DCT"),
+    *("sum of waves", "sum of waves, 3 views and context"),
+    *("CNN", "BiLSTM", "Transformer with RoPE"),
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,8 @@ class PairsOptions:
     data: PairSet = "paws-wiki"
     """Sentence pairs in the data home."""
     rows: tuple[str, ...] = ()
-    """Rows to train now, by the start of their names; all by default."""
+    """Rows to train now, by their names or the start of them; by default all but the models from
+    elsewhere (all-MiniLM, WordLlama, fastText), which need packages of their own."""
     ablation: bool = False
     """Instead of the table: what each part of the bag of waves brings, on the validation pairs."""
     score_test: bool = False
@@ -44,6 +53,31 @@ class PairsOptions:
 
 
 @dataclass(frozen=True)
+class AcceptabilityOptions:
+    """Acceptable sentences: CoLA, and BLiMP's pairs of the same words without training on them.
+
+    Rows, search and seeds as in pairs. The test sentences are read with --score-test only. Run the
+    same command again to resume.
+    """
+
+    data: AcceptabilitySet = "cola"
+    """cola: from random vectors; cola-vectors: from those of word2vec (googlenews300);
+    blimp: trained to recognize reordered sentences; cola-pretrained: from the weights of these."""
+    rows: tuple[str, ...] = ()
+    """Rows to train now, by their names or the start of them; by default nine."""
+    score_test: bool = False
+    """Score the test sentences, once for each seed of what was chosen, and list it."""
+    jobs: int = 2
+    """Trainings at once, one thread each."""
+    out: Path = Path("results/acceptability")
+    """Folder of records and tables."""
+    weights: Path = Path("out/acceptability")
+    """Folder of the weights that --score-test needs."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+
+@dataclass(frozen=True)
 class EnrichOptions:
     """A pretrained encoder fine-tuned on PAWS pairs: as it is, with waves added to its word vectors
     (ww.enrich), with waves in place of its position table, and frozen with a trained head.
@@ -51,6 +85,8 @@ class EnrichOptions:
     Learning rate and epoch are selected on validation pairs. Run the same command again to resume.
     """
 
+    data: Literal["paws-wiki", "paws-wiki-qqp"] = "paws-wiki"
+    """Training pairs: those of PAWS-Wiki that are not held out, or those of PAWS-QQP too."""
     model: str = "all-MiniLM-L6-v2"
     """Name of the encoder in the records."""
     weights: str | None = None
@@ -103,6 +139,8 @@ class EncoderOptions:
     Sentences are read from sentences/ in the data home. Run the same command again to resume.
     """
 
+    encoder: str | None = None
+    """An encoder to score, one of the package by name, or a folder; by default one is trained."""
     teacher: str = "all-MiniLM-L6-v2"
     """A sentence-transformers model, or a .npy file with its vectors of all sentences."""
     folder: Path = Path("out/encoder")
@@ -111,6 +149,9 @@ class EncoderOptions:
     """Folder of scores and the table."""
     score_test: bool = False
     """Score the test pairs too, once."""
+    probes: bool = False
+    """Instead of pairs: train probes of word order and word content on the vectors of the encoder,
+    and of CBOW and CMOW."""
     report_only: bool = False
     """Train and score nothing; show what was scored before."""
 
@@ -120,15 +161,13 @@ def run_pairs(args: list[str], prog: str) -> None:
     options = parsed(PairsOptions, args, prog)
     check_grid(1, 1, options.jobs)
     from experiments.launch import show
-    from experiments.pairs import ABLATION, ROWS, PairCell, PairTable
+    from experiments.pairs import ABLATION, PairCell, PairTable
+    from experiments.sentence_rows import ROWS
     from wordwave.cli.console import Console
     from wordwave.cli.progress import run_grid, say_skipped
 
     console = Console()
-    starts = options.rows or ("",)
-    if unknown := [start for start in starts if not any(r.startswith(start) for r in ROWS)]:
-        raise WordwaveError(f"there is no row {unknown[0]!r}; known: {', '.join(ROWS)}")
-    rows = tuple(row for row in ROWS if row.startswith(starts))
+    rows = rows_named(options.rows)
     table = PairTable(options.data, options.out, options.weights, rows)
     bag = "sum of waves, 3 views and context"
     changes = [
@@ -140,12 +179,50 @@ def run_pairs(args: list[str], prog: str) -> None:
     for i in range(n_rounds):  # what is tried next depends on the records of the rounds before
         cells = changes if options.ablation else table.rounds()[i]
         run_grid(table.grid(cells), console, n_jobs=options.jobs)
+    if n_rounds:
+        table.score_cosines("validation")
     say_skipped(table.store, console)
     if options.score_test:
         table.score_test()
+        table.score_cosines("test")
     table = replace(table, rows=tuple(ROWS))
     shown = table.ablation() if options.ablation else table.table()
     show([shown], options.out, [], console)
+
+
+def run_acceptability(args: list[str], prog: str) -> None:
+    """`python -m experiments acceptability`"""
+    options = parsed(AcceptabilityOptions, args, prog)
+    check_grid(1, 1, options.jobs)
+    from experiments.acceptability import AcceptabilityTable
+    from experiments.launch import show
+    from experiments.sentence_rows import OWN_ROWS, ROWS
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import run_grid, say_skipped
+
+    console = Console()
+    rows = rows_named(options.rows) if options.rows else ACCEPTABILITY_ROWS
+    if outside := [row for row in rows if ROWS[row].outside]:
+        raise WordwaveError(f"{outside[0]!r} is a row of pairs only")
+    table = AcceptabilityTable(options.data, options.out, options.weights, rows)
+    for i in range(0 if options.report_only else len(table.rounds())):
+        run_grid(table.grid(table.rounds()[i]), console, n_jobs=options.jobs)
+    say_skipped(table.store, console)
+    if options.score_test:
+        table.score_test()
+    table = replace(table, rows=OWN_ROWS)
+    more = [table.phenomena()] if options.data == "blimp" and table.tests.records() else []
+    show([table.table(), *more], options.out, [], console)
+
+
+def rows_named(starts: tuple[str, ...]) -> tuple[str, ...]:
+    """Rows by the start of their names; by default all of wordwave's own."""
+    from experiments.sentence_rows import OWN_ROWS, ROWS
+
+    if unknown := [start for start in starts if not any(r.startswith(start) for r in ROWS)]:
+        raise WordwaveError(f"there is no row {unknown[0]!r}; known: {', '.join(ROWS)}")
+    chosen = {row for s in starts for row in ([s] if s in ROWS else ROWS) if row.startswith(s)}
+    return tuple(row for row in ROWS if row in chosen) if starts else OWN_ROWS
 
 
 def run_enrich(args: list[str], prog: str) -> None:
@@ -158,6 +235,7 @@ def run_enrich(args: list[str], prog: str) -> None:
 
     table = Enrich(
         options.out,
+        options.data,
         options.model,
         options.weights or f"sentence-transformers/{options.model}",
         options.variants,
@@ -197,16 +275,29 @@ def _enrich_line(record: Record) -> str:
 def run_encoder(args: list[str], prog: str) -> None:
     """`python -m experiments encoder`"""
     options = parsed(EncoderOptions, args, prog)
-    from experiments.encoder import EncoderExperiment
+    from experiments.encoder import EncoderExperiment, train
     from experiments.launch import show
     from wordwave.cli.console import Console
+    from wordwave.tasks.sentence_encoder import PRETRAINED, SentenceEncoder
 
-    console, looks = Console(), options.out.parent / "pairs"
-    experiment = EncoderExperiment(options.folder, options.out, looks)
+    console, looks, folder = Console(), options.out.parent / "pairs", options.folder / "encoder"
+    if options.encoder is not None:
+        folder = PRETRAINED / options.encoder
+        folder = folder if folder.is_dir() else Path(options.encoder)
+    elif not options.report_only:
+        with console.status("training the encoder, some minutes after the teacher"):
+            train(options.folder, options.teacher)
+    experiment = EncoderExperiment(folder, options.out, looks)
+    if options.probes:
+        from experiments.probes import ProbeTable
+
+        probes = ProbeTable(options.out, SentenceEncoder.load(folder), experiment.sha256)
+        for model in () if options.report_only else probes.models():
+            with console.status(f"probes: {model}"):
+                probes.run(model)
+        show([probes.table()], options.out, [], console)
+        return
     if not options.report_only:
-        if not experiment.encoder_folder.exists():
-            with console.status("training the encoder, some minutes after the teacher"):
-                experiment.train(options.teacher)
         for part in ("dev", "test") if options.score_test else ("dev",):
             experiment.score(part)
     show([experiment.table()], options.out, [], console)

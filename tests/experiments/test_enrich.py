@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("transformers")
 
 RESULTS = Path(__file__).parents[2] / "results/pairs"
-COMMITTED = ("--pairs", "4000", "--epochs", "2")
+COMMITTED = ("--data", "paws-wiki-qqp", "--pairs", "4000", "--epochs", "2")
 """What the committed table was made with."""
 SMALL = ("--epochs", "1", "--max-length", "24", "--learning-rates", "1e-3", "1e-2")
 
@@ -74,7 +74,15 @@ def test_impossible_options_are_one_line(experiments):
 
 def test_too_many_pairs_are_one_line(paws, tmp_path, experiments, encoder_folder):
     code, _, err = experiments(
-        "enrich", "--weights", encoder_folder, "--out", tmp_path, "--pairs", "1000"
+        "enrich",
+        "--weights",
+        encoder_folder,
+        "--out",
+        tmp_path,
+        "--pairs",
+        "1000",
+        "--data",
+        "paws-wiki-qqp",
     )
     assert code == 2 and "pairs must be at most 72, got 1,000" in err
 
@@ -84,5 +92,5 @@ def test_the_committed_table_is_that_of_its_records(tmp_path, experiments):
     code, _, err = experiments("enrich", *COMMITTED, "--report-only", "--out", tmp_path)
     assert code == 0, err
     for suffix in (".md", ".csv", ".tex"):
-        made, kept = (folder / f"enrich{suffix}" for folder in (tmp_path, RESULTS))
+        made, kept = (folder / f"enrich-qqp{suffix}" for folder in (tmp_path, RESULTS))
         assert made.read_text() == kept.read_text()

@@ -1,23 +1,18 @@
 """`python -m experiments pairs`: its encoders, splits and search, its one look at a test set."""
 
 import json
+import sys
 
+import numpy as np
 import pytest
 import torch
 from scipy.fft import dct
 from torch.testing import assert_close
 
-from experiments.pairs import (
-    ABLATION,
-    N_COSINES,
-    ROWS,
-    SEARCH,
-    CosineTransform,
-    HashedBigrams,
-    PairCell,
-    PairTable,
-    load_splits,
-)
+from experiments import outside
+from experiments.pair_commands import rows_named
+from experiments.pairs import ABLATION, SEARCH, PairCell, PairTable, implied_pairs, load_splits
+from experiments.sentence_rows import N_COSINES, OWN_ROWS, CosineTransform, HashedBigrams
 from tolerance import rounding
 from wordwave.data.pairs import TextPairs
 
@@ -45,7 +40,7 @@ def test_hashed_bigrams_depend_on_neighbours_alone():
 
 
 def test_every_cell_has_a_config():
-    for row in ROWS:
+    for row in OWN_ROWS:
         assert PairCell("paws-wiki", row, dim=128).config().model.dim == 128
     bag = "sum of waves, 3 views and context"
     configs = [PairCell("sick", bag, change=change).config() for change in ABLATION]
@@ -63,6 +58,18 @@ def test_parts_share_no_sentence(paws, write_pairs):
         assert load_splits(data).test is None
     more = load_splits("paws-wiki", with_qqp=True)
     assert isinstance(more.train, TextPairs) and len(more.train) + len(more.dev) == 80
+
+
+def test_pairs_are_implied_by_others():
+    labels = ["1", "1", "0", "0"]
+    pairs = TextPairs(["a", "b", "c", "d"], ["b", "c", "d", "e"], labels)
+    found = implied_pairs(pairs)
+    rows = {
+        (frozenset(two), label)
+        for *two, label in zip(found.first, found.second, found.labels, strict=True)
+    }
+    same, others = {frozenset("ac")}, {frozenset("ad"), frozenset("bd")}
+    assert rows == {(pair, "1") for pair in same} | {(pair, "0") for pair in others}
 
 
 def record(table, score, **cell):
@@ -106,6 +113,50 @@ def test_rows_are_trained_once_and_scored_once(paws, write_pairs, tmp_path, expe
         assert [look["model"] for look in looks] == [f"DCT, seed {seed}" for seed in range(3)]
     assert len((out / "validation.jsonl").read_text().splitlines()) == 6
     assert "| DCT |" in (out / "paws-wiki.md").read_text()
+
+
+@pytest.mark.slow
+def test_vectors_from_elsewhere_are_scored_and_trained_on(paws, write_pairs, tmp_path, monkeypatch):
+    called = []
+
+    def fake(name, texts=()):
+        def encode(texts):
+            called.append(len(texts))
+            return np.stack([np.tile(np.frombuffer(t.encode()[:9], "u1"), 2) for t in texts]) / 99
+
+        return encode
+
+    monkeypatch.setattr(outside, "outside_encoder", fake)
+    write_pairs(paws / "paws-wiki.test.tsv.gz", 100)
+    rows = ("WordLlama, frozen",)
+    table = PairTable("paws-wiki", tmp_path / "out", tmp_path / "weights", rows)
+    for i in range(len(table.rounds())):
+        for cell in table.rounds()[i]:
+            assert cell.word_renaming == 0
+            table.store.append(table.run(cell))
+    assert len(table.store.records()) == 5 and len(called) == 1  # the vectors are kept
+    for _ in range(2):
+        table.score_test()
+        for part in ("validation", "test"):
+            table.score_cosines(part)
+    assert len(called) == 2 and len(table.tests.records()) == 3
+    looks = [json.loads(line)["model"] for line in (tmp_path / "out/test-looks.jsonl").open()]
+    assert looks == [*(f"{rows[0]}, seed {seed}" for seed in range(3)), "WordLlama, cosine"]
+    shown = table.table().to_markdown()
+    assert "| WordLlama, frozen |" in shown and "| WordLlama, cosine |" in shown
+
+
+def test_a_missing_package_is_one_line(paws, tmp_path, experiments, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    command = ("pairs", "--rows", "WordLlama", "--out", tmp_path, "--weights", tmp_path)
+    code, _, err = experiments(*command, "--jobs", "1")
+    assert code == 2 and "pip install wordllama" in err and err.count("\n") == 1
+
+
+def test_rows_are_named_by_their_start():
+    assert rows_named(()) == OWN_ROWS
+    assert rows_named(("DCT", "sum of words")) == ("sum of words", "DCT")  # a whole name is one row
+    assert len(rows_named(("sum of w",))) == 6
 
 
 def test_an_unknown_row_is_one_line(experiments):

@@ -60,7 +60,9 @@ SIZES |= {
 
 def source(rng: Random) -> str:
     """An expression, or a few."""
-    make = rng.choice((_embedding, _embedding, _layer, _layer, _function, _vectors, _classifier))
+    make = rng.choice(
+        (*(_embedding, _embedding, _layer, _layer, _function, _vectors, _classifier), _pairs)
+    )
     return make(rng)
 
 
@@ -164,6 +166,40 @@ def _classifier(rng: Random) -> str:
     method = rng.choice(("predict", "predict_proba", "decision_function"))
     other = rng.choice(WORDS) if rng.random() < 0.4 else "['a b']"
     return f"WaveClassifier({told}).fit({texts}, {labels}).{method}({other})"
+
+
+PAIRS = (
+    *("[('a b', 'b a'), ('a', 'a'), ('c d', 'd'), ('e', 'e f')] * 3", "[('a', 'b')]", "[]"),
+    *("None", "'ab'", "['ab', 'cd'] * 6", "[('a', 'b', 'c')] * 12", "[('a', None)] * 12"),
+    *(
+        "np.array([['a', 'b'], ['c', 'd']] * 6)",
+        "np.zeros((12, 2))",
+        "{'a': ['b']}",
+        "[(1, 2)] * 12",
+    ),
+    *("[('', ' ')] * 12", "[['a', 'b']] * 12", "[('\\ud800', '漢')] * 12", "range(12)"),
+)
+
+
+def _pairs(rng: Random) -> str:
+    from wordwave import PairClassifier
+
+    if rng.random() < 0.4:
+        made = "SentenceEncoder.from_pretrained()"
+        if rng.random() < 0.3:
+            return f"setattr({made}, 'order_weight', {_scalar(rng)})"
+        given, other = (rng.choice((*WORDS, *SCALARS, _tensor(rng))) for _ in range(2))
+        return f"{made}." + rng.choice((f"encode({given})", f"similarity({given}, {other})"))
+    pairs, labels = (
+        rng.choice(choice) if rng.random() < 0.35 else choice[0] for choice in (PAIRS, LABELS)
+    )
+    given = {"dim": "4", "hidden_dim": "4", "epochs": "1", "precision": "'fp32'"}
+    settings = [name for name in signature(PairClassifier).parameters if name != "epochs"]
+    given |= {name: _scalar(rng) for name in rng.sample(settings, rng.randrange(3))}
+    told = ", ".join(f"{name}={value}" for name, value in given.items())
+    method = rng.choice(("predict", "predict_proba", "decision_function"))
+    other = rng.choice(PAIRS) if rng.random() < 0.4 else "[('a b', 'b')]"
+    return f"PairClassifier({told}).fit({pairs}, {labels}).{method}({other})"
 
 
 ANSWERED_BY_TORCH = re.compile(

@@ -27,6 +27,11 @@ LM = (
     *("--eval-memory-length", "8", "--max-steps", "4", "--eval-every", "2", "--batch-size", "4"),
     *("--precision", "fp32"),
 )
+MATCH = ("train", "match", "--data", "pairs.tsv", "--test", "pairs.tsv", *TINY, "--dim", "4")
+EMBED = (
+    *("train", "embed", "--data", "sentences.txt", "--bpe-size", "264", "--dim", "4"),
+    *("--order-dim", "2", "--batch-size", "16", "--epochs", "2"),
+)
 RUNS = {
     "fasttext": (*CLASSIFY, "--dim", "4"),
     "bpe": (*CLASSIFY, "--dim", "4", "--tokenizer", "bpe", "--bpe-size", "260", "--phase"),
@@ -40,6 +45,13 @@ RUNS = {
     "aed": (*TRANSLATE, "--architecture", "aed", "--embedding", "none"),
     "lm": LM,
     "byte-lm": (*LM, "--unit", "byte", "--embedding", "none"),
+    "matcher": MATCH,
+    "rater": (
+        *("train", "match", "--data", "rated.tsv", "--similarity", "score", *TINY, "--dim", "4"),
+        *("--views", "start", "--word-renaming", "0"),
+    ),
+    "encoder": EMBED,
+    "pupil": (*EMBED, "--teacher", "teacher.npy"),
 }
 """The command that trains each run, but for its --out."""
 PROBE = (
@@ -112,6 +124,12 @@ def _write_data(data: Path) -> None:
         "vectors.words.txt": "".join(f"{w}\n" for w in words),
         "settings.yaml": "model:\n  dim: 4\n  hidden_dim: 4\ntraining:\n  epochs: 1\n",
     }
+    sides = [(f"dog{i} bites man{i}", f"man{i} bites dog{i}") for i in range(30)]
+    pairs = [(one, other if i % 2 else one, str(i % 2)) for i, (one, other) in enumerate(sides)]
+    for name, label in (("pairs.tsv", "label"), ("rated.tsv", "score")):
+        rows = [("text_a", "text_b", label), *pairs]
+        files[name] = "".join("\t".join(row) + "\n" for row in rows)
+    files["sentences.txt"] = "".join(f"{one}\n{other}\n" for one, other in sides)
     for name, text in files.items():
         (data / name).write_text(text, encoding="utf-8")
     (data / "table.csv.gz").write_bytes(gzip.compress(files["table.csv"].encode(), mtime=0))
@@ -119,6 +137,8 @@ def _write_data(data: Path) -> None:
 
     matrix = np.full((12, 4), 0.5, dtype=np.float32)
     np.save(data / "vectors.npy", matrix)
+    teacher = np.random.default_rng(0).normal(size=(2 * len(sides), 6)).astype("float16")
+    np.save(data / "teacher.npy", teacher)
     binary = b"".join(w.encode() + b" " + matrix[0].tobytes() + b"\n" for w in words)
     (data / "vectors.bin").write_bytes(b"12 4\n" + binary)
     (data / "recipes").mkdir()
@@ -132,7 +152,8 @@ def _stop_in_the_middle(run: Path, folder: Path) -> None:
     from wordwave.training.run import TrainingStopped
 
     job = job_class(task_of(run)).from_run(run)
-    last = 4 if task_of(run) == "classify" else 3  # each after one look at the validation set
+    # Each after one look at the validation set.
+    last = {"classify": 4, "match": 5, "embed": 5}.get(task_of(run), 3)
 
     def look_away(report: object) -> None:
         if getattr(report, "step", 0) == last:

@@ -65,6 +65,9 @@ def build(base: Path, seed: int, number: int, folder: Path) -> Case:
 CLASSIFIERS = ("fasttext", "bpe", "cnn", "lstm", "transformer")
 TRANSLATORS = ("translator", "aed")
 LMS = ("lm", "byte-lm")
+MATCHERS = ("matcher", "rater")
+ENCODERS = ("encoder", "pupil")
+PAIR = ("dog1 bites man2", "man2 bites unknown")
 TEXT = "good w1 w2 unknown"
 QUICK = ("--dim", "4", "--hidden-dim", "4", "--epochs", "1", "--precision", "fp32")
 """The usual settings of a classifier, in small."""
@@ -72,9 +75,7 @@ QUICK = ("--dim", "4", "--hidden-dim", "4", "--epochs", "1", "--precision", "fp3
 
 def _uses(name: str, run: str, rng: Random) -> list[str]:
     """A command that reads a run."""
-    resume = ["train", {"t": "translate", "a": "translate"}.get(name[0], "classify")]
-    if name in LMS:
-        resume = ["train", "lm"]
+    resume = [*made.RUNS[name][:2]]
     resume += ["--config", f"{run}/config.yaml", "--out", run]
     on_classifier = [
         ["predict", run, TEXT],
@@ -100,7 +101,24 @@ def _uses(name: str, run: str, rng: Random) -> list[str]:
         ["evaluate", run, "--data", "texts.txt", "--json", "o.json"],
         resume,
     ]
-    if rng.random() < 0.01 and name in CLASSIFIERS:
+    on_matcher = [
+        ["predict", run, *PAIR],
+        ["predict", run, "pairs.tsv", "--out", "o.csv"],
+        ["encode", run, "texts.txt", "--out", "o.npy"],
+        ["evaluate", run, "pairs.tsv" if name == "matcher" else "rated.tsv", "--json", "o.json"],
+        ["explain", run, *PAIR, "--json", "o.json"],
+        resume,
+        resume,
+    ]
+    on_encoder = [
+        ["encode", run, "texts.txt", "--out", "o.npy"],
+        ["encode", run, "pairs.tsv", "--text", "text_a"],
+        ["evaluate", run, "pairs.tsv", "--json", "o.json"],
+        ["evaluate", run, "rated.tsv", "--similarity", "score", "--order-weight", "0.5"],
+        resume,
+        resume,
+    ]
+    if rng.random() < 0.01 and name in (*CLASSIFIERS, *MATCHERS):
         return ["export", run]
     if rng.random() < 0.02:
         return rng.choice(
@@ -110,8 +128,13 @@ def _uses(name: str, run: str, rng: Random) -> list[str]:
                 ["evaluate", run, "--picture", "o.svg"],
             )
         )
-    own = on_classifier if name in CLASSIFIERS else on_translator if name in TRANSLATORS else on_lm
-    every = on_classifier + on_translator + on_lm
+    every = on_classifier + on_translator + on_lm + on_matcher + on_encoder
+    uses = zip(
+        (CLASSIFIERS, TRANSLATORS, LMS, MATCHERS, ENCODERS),
+        (on_classifier, on_translator, on_lm, on_matcher, on_encoder),
+        strict=True,
+    )
+    own = next(commands for names, commands in uses if name in names)
     return rng.choice(every if rng.random() < 0.06 else own)
 
 
@@ -129,6 +152,9 @@ def run_folders(case: Case, rng: Random, base: Path, folder: Path) -> None:
     if name in CLASSIFIERS and rng.random() < 0.05:
         case.words = []
         case.source = f"WaveClassifier.load('{run}').predict(['{TEXT}'])"
+    elif name in ENCODERS and rng.random() < 0.2:
+        case.words = []
+        case.source = f"SentenceEncoder.from_pretrained('{run}').similarity(['{TEXT}'], ['w1'])"
     important = [p for p in files if p.suffix in (".json", ".yaml", ".safetensors")]
     case.notes = [name]
     for path in rng.sample(important if rng.random() < 0.9 else files, rng.choice((1, 1, 1, 2))):
@@ -234,6 +260,7 @@ def _odd_file(case: Case, rng: Random, path: Path, like: Path) -> None:
 
 LM_QUICK = (*made.LM[4:], "--max-steps", "2", "--eval-every", "1", "--test-chars", "50")
 TRANSLATE_QUICK = (*made.TRANSLATE[10:], "--max-steps", "1", "--eval-every", "1")
+EMBED_QUICK = (*made.EMBED[4:], "--epochs", "1")
 FILE_USES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("table.csv", ("train", "classify", "--data", "FILE", *QUICK)),
     ("table.tsv", ("train", "classify", "--data", "FILE", *QUICK)),
@@ -276,6 +303,21 @@ FILE_USES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("vectors.txt", ("train", "classify", "--data", "table.csv", "--vectors", "FILE", *QUICK)),
     ("vectors.bin", ("train", "classify", "--data", "table.csv", "--vectors", "FILE", *QUICK)),
     ("vectors.npy", ("train", "classify", "--data", "table.csv", "--vectors", "FILE", *QUICK)),
+    ("pairs.tsv", ("train", "match", "--data", "FILE", *QUICK)),
+    ("pairs.tsv", ("train", "match", "--data", "pairs.tsv", "--dev", "FILE", *QUICK)),
+    ("rated.tsv", ("train", "match", "--data", "FILE", "--similarity", "score", *QUICK)),
+    ("pairs.tsv", ("evaluate", "RUN/matcher", "FILE", "--json", "o.json")),
+    ("rated.tsv", ("evaluate", "RUN/rater", "FILE")),
+    ("pairs.tsv", ("predict", "RUN/matcher", "FILE", "--out", "o.csv")),
+    ("pairs.tsv", ("predict", "RUN/rater", "STDIN")),
+    ("sentences.txt", (*made.EMBED[:2], "--data", "FILE", *EMBED_QUICK)),
+    (
+        "teacher.npy",
+        (*made.EMBED[:2], "--data", "sentences.txt", "--teacher", "FILE", *EMBED_QUICK),
+    ),
+    ("sentences.txt", ("encode", "RUN/encoder", "FILE", "--out", "o.npy")),
+    ("pairs.tsv", ("evaluate", "RUN/encoder", "FILE")),
+    ("rated.tsv", ("evaluate", "RUN/pupil", "FILE", "--similarity", "score")),
     ("settings.yaml", ("train", "classify", "--data", "table.csv", "--config", "FILE")),
     ("settings.yaml", ("search", "--data", "table.csv", "--config", "FILE", "--trials", "0")),
     ("texts.txt", (*made.PROBE, "--tasks", "swap-text", "--text", "FILE")),
@@ -342,6 +384,15 @@ def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
         yield "train", train.ClassifyOptions, (*classify, *encoder), ""
     yield from ((("train", train.LmOptions, lm, "")),) * 3
     yield from ((("train", train.TranslateOptions, pairs, "")),) * 3
+    match = ("train", "match", "--data", "pairs.tsv", *QUICK)
+    yield from ((("train", train.MatchOptions, match, "")),) * 2
+    embed = ("train", "embed", "--data", "sentences.txt", *EMBED_QUICK)
+    yield from ((("train", train.EmbedOptions, embed, "")),) * 2
+    yield "predict", predict.PredictOptions, ("predict", "run", "pairs.tsv"), "matcher"
+    yield "explain", explain.ExplainOptions, ("explain", "run", *PAIR), "matcher"
+    yield "evaluate", evaluate.EvaluateMatcher, ("evaluate", "run", "pairs.tsv"), "matcher"
+    yield "evaluate", evaluate.EvaluateEncoder, ("evaluate", "run", "pairs.tsv"), "encoder"
+    yield "encode", encode.EncodeOptions, ("encode", "run", "sentences.txt"), "encoder"
     for run in ("fasttext", "cnn"):
         yield "predict", predict.PredictOptions, ("predict", "run", "table.csv"), run
         yield "predict", predict.PredictOptions, ("predict", "run", TEXT), run
@@ -385,7 +436,7 @@ PATHS = (
     *("table.csv", "texts.txt", "corpus.txt", "vectors.txt", "run", "nowhere", "nowhere/x.json"),
     *("o.json", "o.csv", "o.png", "o.svg", "o.pdf", ".", "..", "/dev/null", "/dev/full", "/proc/x"),
     *("table.csv/x", "x[/b]", "a[lr=1]/b", "o.jsonl.gz", "o.xyz", "run/config.yaml"),
-    *("settings.yaml",),
+    *("settings.yaml", "pairs.tsv", "sentences.txt", "teacher.npy"),
 )
 
 

@@ -34,7 +34,7 @@ class Command:
 
 def commands(data: Path) -> dict[str, Command]:
     """All of them by name; their data is written to a folder."""
-    table, recipes, source, target, text = _write_data(data)
+    table, recipes, source, target, text, pairs = _write_data(data)
     small = "--dim 16 --hidden-dim 16 --n-filters 16 --n-layers 1 --n-heads 4 --feed-forward-dim 32"
     lines = {
         **{
@@ -49,6 +49,10 @@ def commands(data: Path) -> dict[str, Command]:
         "lm": f"train lm --data {text} --dim 16 --n-layers 1 --n-heads 2 --feed-forward-dim 32 "
         "--segment-length 16 --memory-length 16 --eval-memory-length 32 --eval-chars 500 "
         "--batch-size 8 --max-steps 250 --eval-every 50 --save-every 0",
+        "match": f"train match --data {pairs} --test {pairs} --dim 16 --hidden-dim 16 --epochs 12 "
+        "--batch-size 16 --save-every 0",
+        "embed": f"train embed --data {source} --bpe-size 256 --dim 16 --order-dim 8 --epochs 30 "
+        "--batch-size 16 --save-every 0",
         "probe": "probe --tasks precedence --embeddings tpe complex-order --encoders fasttext lstm "
         "--n-train 600 --n-test 100 --epochs 4 --dim 8 --lengths 10-20",
         "compare": f"compare --data {table} --recipes {recipes} --encoders fasttext lstm "
@@ -82,7 +86,11 @@ def _write_data(data: Path) -> Iterator[Path]:
         "source.txt": [" ".join(sentence) for sentence in sentences[:200]],
         "target.txt": [" ".join(reversed(sentence)) for sentence in sentences[:200]],
         "text.txt": [" ".join(sentence) + "." for sentence in sentences],
+        "pairs.tsv": ["text_a\ttext_b\tlabel"],
     }
+    for i, sentence in enumerate(sentences):
+        others = [sentence, sentence[::-1]][i % 2]
+        lines["pairs.tsv"].append(f"{' '.join(sentence)}\t{' '.join(others)}\t{i % 2}")
     for name, content in lines.items():
         (data / name).write_text("\n".join(content) + "\n")
     recipes = data / "recipes"
@@ -93,7 +101,8 @@ def _write_data(data: Path) -> Iterator[Path]:
             "training:\n  epochs: 6\n  batch_size: 16\n"
         )
     return (
-        data / name for name in ("order.csv", "recipes", "source.txt", "target.txt", "text.txt")
+        data / name
+        for name in ("order.csv", "recipes", "source.txt", "target.txt", "text.txt", "pairs.tsv")
     )
 
 

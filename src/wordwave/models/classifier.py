@@ -164,6 +164,7 @@ class SentenceModel(nn.Module):
         self.encoder = _ENCODERS[config.encoder](replace(config, dim=width), field)
         self.by_magnitude = field == "complex" and config.readout == "magnitude"
         self.sentence_dim = self.encoder.out_dim // 2 if self.by_magnitude else self.encoder.out_dim
+        self.block = config.dim if config.encoder == "fasttext" else self.sentence_dim
 
     def _build_embedding(self, vocab_size: int, **options: Any) -> Embedding:
         config = self.config
@@ -200,6 +201,11 @@ class SentenceModel(nn.Module):
         else:
             x = self._encode(self.dropout(embedding(ids, positions)), mask, positions)
         return cx.magnitude(x) if self.by_magnitude else x
+
+    def normalized(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Sentence vectors, layer-normalized in blocks. Shape: (B, L) -> (B, sentence_dim)"""
+        vectors = self.sentence_vectors(ids, positions).unflatten(-1, (-1, self.block))
+        return F.layer_norm(vectors, (self.block,)).flatten(-2)
 
     def _encode(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
         return self.encoder(x, mask, positions)
@@ -243,7 +249,6 @@ class PairNetwork(SentenceModel):
         super().__init__(config, vocab_size, **options)
         self.n_classes, self.symmetric = n_classes, config.symmetric
         self.dropout = nn.Identity()  # word vectors are compared as they are
-        self.block = config.dim if config.encoder == "fasttext" else self.sentence_dim
         width = (3 if self.symmetric else 4) * self.sentence_dim
         # Of these wide vectors, the mask of nn.Dropout would take a tenth of the training.
         self.head = self._head(width, n_classes, partial(Dropout, field="real"))
@@ -255,11 +260,6 @@ class PairNetwork(SentenceModel):
         of_first, of_second = positions or (None, None)
         u, v = self.normalized(first, of_first), self.normalized(second, of_second)
         return self.compare(u, v)
-
-    def normalized(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Sentence vectors, layer-normalized in blocks. Shape: (B, L) -> (B, sentence_dim)"""
-        vectors = self.sentence_vectors(ids, positions).unflatten(-1, (-1, self.block))
-        return F.layer_norm(vectors, (self.block,)).flatten(-2)
 
     def compare(self, u: Tensor, v: Tensor) -> Tensor:
         """Logits of pairs of normalized vectors. Shape: two (B, sentence_dim) -> (B, n_classes)"""

@@ -268,6 +268,7 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
 
     examples = "examples"
     model_class, result_schema, counts_epochs = TextClassifier, _Result, True
+    network_class: type[Classifier] = Classifier
     next_command = 'echo "a text" | wordwave predict {run}'
     config: ClassificationConfig
     text_model: TextClassifier
@@ -302,8 +303,9 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
             # Two rows for each, so that most have one of their own.
             n_bigrams = min(max(2 * len(bigrams), 2), MAX_BIGRAMS)
             config = replace(config, model=replace(config.model, n_bigrams=n_bigrams))
+        make = partial(self.network_class, config.model, len(vocabulary), len(labels))
         check_training_fits(
-            lambda: Classifier(config.model, len(vocabulary), len(labels)),
+            make,
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
             f"{config.model.dim:,} (--dim), a hidden layer of {config.model.hidden_dim:,} "
             f"(--hidden-dim) and {len(labels):,} classes; a test set needs a confusion matrix of "
@@ -312,7 +314,6 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
             besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(data.train)) * len(labels)
             + (0 if data.test is None else confusion_bytes(len(labels))),
         )
-        make = partial(Classifier, config.model, len(vocabulary), len(labels))
         model = self.network(make, config, vocabulary, vectors)
         if model.bigrams is not None:
             model.bigrams.assign(bigrams)

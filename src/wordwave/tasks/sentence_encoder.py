@@ -29,7 +29,7 @@ from wordwave.text.vocabulary import SPECIALS, Vocabulary
 Array = np.ndarray[Any, np.dtype[np.float32]]
 Storage = Literal["float32", "float16", "int8"]
 
-CHUNK = 512
+CHUNK = 256
 """Texts encoded at once: their waves fit in the cache of a processor."""
 TABLES = ("embedding.meaning", "embedding.order")
 """What `save` may store in fewer bits."""
