@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import Embedding, build
+from wordwave.embedding.summed import summed
 from wordwave.embedding.views import WaveViews
 from wordwave.errors import WordwaveError
 from wordwave.layers import (
@@ -27,7 +26,9 @@ from wordwave.layers import (
     word_mask,
 )
 from wordwave.models.config import ModelConfig, PairModelConfig
+from wordwave.models.head import Head
 from wordwave.models.utils import transformer_layer
+from wordwave.text.batching import Batch
 from wordwave.text.vocabulary import PADDING_ID
 
 
@@ -155,9 +156,7 @@ class SentenceModel(nn.Module):
     def sentence_vectors(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, sentence_dim)"""
         embedding, mask = self.embedding, ids != PADDING_ID
-        is_sum = type(self.encoder) is Bag and self.config.pooling != "max"
-        drops = self.training and not isinstance(self.dropout, nn.Identity)
-        if is_sum and isinstance(embedding, WaveViews) and not drops:
+        if self._is_sum and isinstance(embedding, WaveViews) and not self._drops:
             x = embedding.summed(ids, positions)
             if self.config.pooling == "mean":
                 x = x / mask.sum(1, keepdim=True).clamp(min=1)
@@ -165,18 +164,28 @@ class SentenceModel(nn.Module):
             x = self._encode(self.dropout(embedding(ids, positions)), mask, positions)
         return cx.magnitude(x) if self.by_magnitude else x
 
+    def batch_vectors(self, batch: Batch) -> Tensor:
+        """`sentence_vectors` of sentences without padding. Shape: (B, sentence_dim)"""
+        if not self._is_sum or isinstance(self.embedding, WaveViews):
+            return self.sentence_vectors(*batch.padded())
+        power = 1.0 if self.config.pooling == "mean" else 0.0
+        dropout = self.config.dropout if self._drops else 0.0
+        x = summed(self.embedding, batch, power=power, dropout=dropout)
+        return cx.magnitude(x) if self.by_magnitude else x
+
+    @property
+    def _is_sum(self) -> bool:
+        return type(self.encoder) is Bag and self.config.pooling != "max"
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and not isinstance(self.dropout, nn.Identity)
+
     def _encode(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
         return self.encoder(x, mask, positions)
 
-    def _head(
-        self, in_dim: int, out_dim: int, dropout: Callable[[float], nn.Module] = nn.Dropout
-    ) -> nn.Sequential:
-        """Real layers from vectors of sentences to logits, with one hidden layer or none."""
-        config = self.config
-        hidden = [dropout(config.dropout)]
-        if config.hidden_dim:
-            hidden += [nn.Linear(in_dim, config.hidden_dim), nn.ReLU(), dropout(config.dropout)]
-        return nn.Sequential(*hidden, nn.Linear(config.hidden_dim or in_dim, out_dim))
+    def _head(self, in_dim: int, out_dim: int) -> Head:
+        return Head(in_dim, self.config.hidden_dim, out_dim, dropout=self.config.dropout)
 
 
 class Classifier(SentenceModel):
@@ -189,8 +198,10 @@ class Classifier(SentenceModel):
         self.n_classes = n_classes
         self.head = self._head(self.sentence_dim, n_classes)
 
-    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, n_classes)"""
+    def forward(self, ids: Tensor | Batch, positions: Tensor | None = None) -> Tensor:
+        """Shape: ids (B, L), positions (B, L) or None for 1 … L; or a batch -> (B, n_classes)"""
+        if isinstance(ids, Batch):
+            return self.head(self.batch_vectors(ids))
         return self.head(self.sentence_vectors(ids, positions))
 
 
@@ -209,8 +220,7 @@ class PairNetwork(SentenceModel):
         self.dropout = nn.Identity()  # word vectors are compared as they are
         self.block = config.dim if config.encoder == "fasttext" else self.sentence_dim
         width = (3 if self.symmetric else 4) * self.sentence_dim
-        # Of these wide vectors, the mask of nn.Dropout would take a tenth of the training.
-        self.head = self._head(width, n_classes, partial(Dropout, field="real"))
+        self.head = self._head(width, n_classes)
 
     def forward(
         self, first: Tensor, second: Tensor, positions: tuple[Tensor, Tensor] | None = None

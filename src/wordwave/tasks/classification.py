@@ -35,7 +35,7 @@ from wordwave.text.batching import Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
-from wordwave.training.loop import Positions, Training
+from wordwave.training.loop import Positions, Training, in_order
 from wordwave.training.positions import check_random_positions
 
 N = TypeVar("N", bound=nn.Module)
@@ -74,6 +74,8 @@ class ClassificationTask:
 
     def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
         device = next(model.parameters()).device
+        if self.train.targets.dim() == 1:
+            return self._loss_of_texts(model, rows, positions, device)
         ids = self.train.sentences.padded(rows).to(device)
         targets = _truncated(self.train.targets[rows], ids).to(device)
         mask = ids != PADDING_ID
@@ -83,6 +85,17 @@ class ClassificationTask:
             ids = ids.masked_fill(dropped, UNKNOWN_ID)
         total = _cross_entropy(model(ids, drawn).float(), targets)
         return total, int((targets != NO_TARGET).sum()), int(mask.sum())
+
+    def _loss_of_texts(
+        self, model: nn.Module, rows: Tensor, positions: Positions, device: torch.device
+    ) -> tuple[Tensor, int, int]:
+        batch = self.train.sentences.batch(rows).to(device)
+        if positions is not in_order and (drawn := positions(batch.word_mask())) is not None:
+            batch = batch.moved(drawn)
+        if self.word_dropout:
+            batch = batch.without(torch.rand(len(batch.ids), device=device) < self.word_dropout)
+        targets = self.train.targets[rows].to(device)
+        return _cross_entropy(model(batch).float(), targets), len(rows), batch.n_words
 
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.dev is None:

@@ -28,6 +28,10 @@ Positions = Callable[[Tensor], Tensor | None]
 """From a mask (B, L) of where words are to their positions (B, L), `None` for 1 … L."""
 
 
+def in_order(mask: Tensor) -> None:
+    """Positions 1 … L."""
+
+
 class Task(Protocol):
     """What a model is trained for: batches, their loss, and metrics on the validation set."""
 
@@ -131,6 +135,8 @@ class Training:
         self.replica = prepare_model(self.model, self.processes)
         self.bf16 = uses_bf16(self.settings.precision, self.processes.device)
         self.best: dict[str, Tensor] = {}
+        self._parameters = list(self.model.parameters())
+        self._in_training_mode = False
         self._epoch_batches: tuple[int, Sequence[Tensor]] = (-1, ())
         per_epoch = -(-len(self.batches(self.progress.epoch)) // self.settings.grad_accumulation)
         self.n_epochs = self.settings.n_epochs(per_epoch)
@@ -165,13 +171,14 @@ class Training:
 
     def _step(self) -> Step:
         processes, settings, progress = self.processes, self.settings, self.progress
-        self.model.train()
+        if not self._in_training_mode or not self.model.training:
+            self._in_training_mode = bool(self.model.train())
         seed = self._seed(progress.step, processes.process_index)
         torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
         if processes.device.type != "cpu":
             torch.get_device_module(processes.device).manual_seed(seed)
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
+        for parameter in self._parameters:
+            parameter.grad = None
         if self._epoch_batches[0] != progress.epoch:
             self._epoch_batches = progress.epoch, self.batches(progress.epoch)
         batches = self._epoch_batches[1]
@@ -193,9 +200,12 @@ class Training:
             )
         average_rows(self.model, processes)
         # Gradients are those of a sum, averaged over processes; make them those of the mean loss.
-        scale_gradients(self.model, processes.num_processes / n_all)
-        self._add_penalty()
-        clip_gradients(self.model, settings.max_grad_norm)
+        factor = processes.num_processes / n_all
+        if settings.amplitude_penalty:
+            scale_gradients(self._parameters, factor)
+            self._add_penalty()
+            factor = 1.0
+        clip_gradients(self._parameters, settings.max_grad_norm, factor=factor)
         warmup = settings.warmup_fraction
         factor = lr_factor(settings.schedule, progress.step, self.n_steps, warmup)
         for optimizer in self.optimizers:
@@ -203,7 +213,7 @@ class Training:
                 group["lr"] = group["peak"] * factor
             optimizer.step()
         # torch's fused step does not increment the version of the weights it changes.
-        torch.autograd.graph.increment_version(list(self.model.parameters()))
+        torch.autograd.graph.increment_version(self._parameters)
         progress.step += 1
         progress.batch += len(accumulated)
         progress.n_words += int(words_all)
@@ -217,11 +227,12 @@ class Training:
         """Summed loss, predictions and words of this process's part of a batch."""
         processes = self.processes
         mine = rows[processes.process_index :: processes.num_processes]
+        positions = self._positions if self.settings.random_positions else in_order
         with torch.autocast(processes.device.type, torch.bfloat16, enabled=self.bf16):
             if len(mine):
-                return self.task.loss(self.replica, mine, self._positions)
+                return self.task.loss(self.replica, mine, positions)
             # DDP waits for all processes: one without a row computes another's, with weight 0.
-            total, _, _ = self.task.loss(self.replica, rows[:1], self._positions)
+            total, _, _ = self.task.loss(self.replica, rows[:1], positions)
             return 0.0 * total, 0, 0
 
     def _evaluate(self) -> Epoch:
@@ -251,10 +262,8 @@ class Training:
             value = (value * 6364136223846793005 + number + 1442695040888963407) % 2**64
         return value >> 32  # the high bits are well mixed, and torch uses no more than 32
 
-    def _positions(self, mask: Tensor) -> Tensor | None:
+    def _positions(self, mask: Tensor) -> Tensor:
         highest = self.settings.random_positions
-        if not highest:
-            return None
         reach = spread(self.progress.step / self.n_steps, mask.shape[1], highest)
         return random_positions(mask, reach)
 
