@@ -166,12 +166,17 @@ class SentenceModel(nn.Module):
 
     def batch_vectors(self, batch: Batch) -> Tensor:
         """`sentence_vectors` of sentences without padding. Shape: (B, sentence_dim)"""
-        if not self._is_sum or isinstance(self.embedding, WaveViews):
+        if not self.sums_words:
             return self.sentence_vectors(*batch.padded())
         power = 1.0 if self.config.pooling == "mean" else 0.0
         dropout = self.config.dropout if self._drops else 0.0
         x = summed(self.embedding, batch, power=power, dropout=dropout)
         return cx.magnitude(x) if self.by_magnitude else x
+
+    @property
+    def sums_words(self) -> bool:
+        """Whether sentences need no padding."""
+        return self._is_sum and not isinstance(self.embedding, WaveViews)
 
     @property
     def _is_sum(self) -> bool:

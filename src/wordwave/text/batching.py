@@ -272,3 +272,15 @@ def by_length(lengths: Tensor, budget: int) -> list[Tensor]:
             cuts.append(end)
             start = end
     return list(rows.tensor_split(cuts))
+
+
+def consecutive(lengths: Tensor, budget: int, most: int) -> list[Tensor]:
+    """Row indices in batches of consecutive rows, `most` at most, that have about `budget` tokens
+    or one row.
+
+    Shape: lengths (N,) -> tensors of row indices
+    """
+    number = (lengths.cumsum(0) - lengths) // max(budget, 1)
+    cuts = (number.diff() > 0).nonzero().flatten() + 1
+    parts = torch.arange(len(lengths)).tensor_split(cuts)
+    return [rows for part in parts for rows in part.split(most)]
