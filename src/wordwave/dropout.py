@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from wordwave.compiled import compiled
+
+
+def is_traced() -> bool:
+    """Whether a graph is made, or torch.func at work: random numbers must be torch's own."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def draw_seed() -> int:
@@ -24,7 +31,7 @@ def kept(p: float, seed: int, *shape: int) -> Tensor:
 
     Shape: the given one, float32 on the CPU
     """
-    scale, found = np.float32(1 / (1 - p)), np.empty(int(np.prod(shape)), np.float32)
+    scale, found = np.float32(1 / (1 - p)), np.empty(math.prod(shape), np.float32)
     if (kernels := compiled()) is not None:
         kernels.keep(scale, threshold(p), np.uint32(seed), found)
     else:

@@ -26,7 +26,6 @@ from wordwave.layers import (
     word_mask,
 )
 from wordwave.models.config import ModelConfig, PairModelConfig
-from wordwave.models.head import Head
 from wordwave.models.utils import transformer_layer
 from wordwave.text.batching import Batch
 from wordwave.text.vocabulary import PADDING_ID
@@ -134,6 +133,35 @@ _ENCODERS: dict[str, Any] = {
 }
 
 
+SMALL = 1 << 22
+"""Products of so many numbers take less time in fp32 than their conversion to bf16."""
+
+
+class Head(nn.Sequential):
+    """Real layers from vectors of sentences to logits, with one hidden layer or none.
+
+    Args:
+        hidden_dim: units of the hidden layer; 0 for none.
+        dropout: probability before each linear layer.
+    """
+
+    def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, *, dropout: float) -> None:
+        # Of wide vectors, the mask of nn.Dropout would take a tenth of the training.
+        layers: list[nn.Module] = [Dropout(dropout, field="real")]
+        if hidden_dim:
+            layers += [nn.Linear(in_dim, hidden_dim), nn.ReLU(), Dropout(dropout, field="real")]
+        super().__init__(*layers, nn.Linear(hidden_dim or in_dim, out_dim))
+        self.n_weights = max(hidden_dim * in_dim, (hidden_dim or in_dim) * out_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (B, in_dim) -> (B, out_dim)"""
+        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            is_small = len(x) * self.n_weights <= SMALL
+            with torch.autocast("cpu", enabled=not is_small):
+                return super().forward(x)  # type: ignore[no-untyped-call]
+        return super().forward(x)  # type: ignore[no-untyped-call]
+
+
 class SentenceModel(nn.Module):
     """A real vector for each sentence of word ids: embedding → encoder → read-out."""
 
@@ -168,10 +196,13 @@ class SentenceModel(nn.Module):
         """`sentence_vectors` of sentences without padding. Shape: (B, sentence_dim)"""
         if not self.sums_words:
             return self.sentence_vectors(*batch.padded())
-        power = 1.0 if self.config.pooling == "mean" else 0.0
-        dropout = self.config.dropout if self._drops else 0.0
-        x = summed(self.embedding, batch, power=power, dropout=dropout)
+        x = summed(self.embedding, batch, **self.sum_options(batch))
         return cx.magnitude(x) if self.by_magnitude else x
+
+    def sum_options(self, batch: Batch) -> dict[str, Any]:
+        """How a model that `sums_words` does it: the options of `summed`."""
+        power = 1.0 if self.config.pooling == "mean" else 0.0
+        return {"power": power, "dropout": self.config.dropout if self._drops else 0.0}
 
     @property
     def sums_words(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypedDict, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from wordwave.data.registry import data_home, names
 from wordwave.data.splits import Splits, cut_dev, load_from_hub, load_splits
@@ -22,6 +23,7 @@ from wordwave.embedding.pretrained import Vectors, read_vectors
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
 from wordwave.models.classifier import Classifier
+from wordwave.models.fused import FusedBag
 from wordwave.tasks.classifier import TextClassifier, batched_logits, classes_of
 from wordwave.tasks.config import (
     IN_MEMORY,
@@ -31,11 +33,11 @@ from wordwave.tasks.config import (
     TextConfig,
 )
 from wordwave.tasks.run import Config, Data, Evaluation, Job
-from wordwave.text.batching import Sentences, bucketed
+from wordwave.text.batching import Batch, Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
-from wordwave.training.loop import Positions, Training, in_order
+from wordwave.training.loop import FusedStep, Positions, Training, in_order
 from wordwave.training.positions import check_random_positions
 
 N = TypeVar("N", bound=nn.Module)
@@ -89,13 +91,27 @@ class ClassificationTask:
     def _loss_of_texts(
         self, model: nn.Module, rows: Tensor, positions: Positions, device: torch.device
     ) -> tuple[Tensor, int, int]:
-        batch = self.train.sentences.batch(rows).to(device)
+        batch = self._batch(rows, positions, device)
+        targets = self.train.targets[rows].to(device)
+        return _cross_entropy(model(batch).float(), targets), len(rows), batch.n_words
+
+    def _batch(
+        self, rows: Tensor, positions: Positions, device: torch.device | None = None
+    ) -> Batch:
+        """Training texts, with random positions and unknown words."""
+        batch = self.train.sentences.batch(rows)
+        batch = batch if device is None else batch.to(device)
         if positions is not in_order and (drawn := positions(batch.word_mask())) is not None:
             batch = batch.moved(drawn)
         if self.word_dropout:
             batch = batch.without(torch.rand(len(batch.ids), device=device) < self.word_dropout)
-        targets = self.train.targets[rows].to(device)
-        return _cross_entropy(model(batch).float(), targets), len(rows), batch.n_words
+        return batch
+
+    def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedStep | None:
+        if self.train.targets.dim() > 1 or not FusedBag.supports(model, optimizers):
+            return None
+        assert isinstance(model, Classifier)
+        return _FusedStep(self, FusedBag(model, optimizers))
 
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.dev is None:
@@ -104,6 +120,19 @@ class ClassificationTask:
         if self.dev.targets.dim() > 1:
             return {"accuracy": n_correct / n}
         return {"accuracy": n_correct / n, "likelihood": -loss / n}
+
+
+@dataclass(frozen=True)
+class _FusedStep:
+    task: ClassificationTask
+    bag: FusedBag
+
+    def loss(self, rows: Tensor, positions: Positions) -> tuple[float, int, int]:
+        batch = self.task._batch(rows, positions)
+        return self.bag.loss(batch, self.task.train.targets[rows]), len(rows), batch.n_words
+
+    def update(self, factor: float, max_norm: float) -> None:
+        self.bag.update(factor, max_norm)
 
 
 def accuracy(model: nn.Module, data: LabelledSentences) -> float:

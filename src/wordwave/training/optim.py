@@ -96,13 +96,11 @@ class RowAdam(Optimizer):
         whole = (table, state["mean"], state["square"])
         if (kernels := _kernels_for(*whole, grad.values())) is not None:
             state["step"] += 1
-            step, (beta1, beta2), lr = int(state["step"]), group["betas"], group["lr"]
-            numbers = (
-                *(beta1, beta2, group["eps"], lr / (1 - beta1**step)),
-                *(1 / math.sqrt(1 - beta2**step), 1 - lr * group["weight_decay"]),
+            kernels.adam_rows(
+                *(rows.numpy(), grad.values().numpy(), np.float32(1.0)),
+                *(part.detach().numpy() for part in whole),
+                *adam_numbers(group, int(state["step"])),
             )
-            arrays = (part.detach().numpy() for part in (rows, grad.values(), *whole))
-            kernels.adam_rows(*arrays, *map(np.float32, numbers))
             return
         # torch's fused kernel updates the gathered rows in one pass.
         touched, mean, square = parts = [t.index_select(0, rows) for t in whole]
@@ -125,6 +123,14 @@ class RowAdam(Optimizer):
         )
         for target, part in zip(whole, parts, strict=True):
             target.index_copy_(0, rows, part)
+
+
+def adam_numbers(group: dict[str, Any], step: int) -> tuple[np.float32, ...]:
+    """The last arguments of `kernels.adam_rows`, for the settings of a group at a step from 1."""
+    (beta1, beta2), lr = group["betas"], group["lr"]
+    correction = lr / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step)
+    numbers = (beta1, beta2, group["eps"], *correction, 1 - lr * group["weight_decay"])
+    return tuple(map(np.float32, numbers))
 
 
 def coalesced(grad: Tensor) -> Tensor:
