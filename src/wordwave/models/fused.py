@@ -52,6 +52,7 @@ class FusedBag:
             for parameter in group["params"]
         }
         self.linear = [layer for layer in model.head if isinstance(layer, nn.Linear)]
+        self._arrays: dict[Tensor, tuple[tuple[Tensor, ...], Any, list[Any]]] = {}
         self.of_tables: Gradients = ()
         self.of_head: list[tuple[Tensor, Any]] = []
 
@@ -104,26 +105,37 @@ class FusedBag:
         """Multiply the gradients by a factor, clip their norm and update the weights."""
         kernels = compiled()
         assert kernels is not None
-        dense = [(t, None, g.reshape(1, -1)) for t, g in self.of_head]
-        found = [*self.of_tables, *dense]
+        dense = [(t, _FIRST, g.reshape(1, -1)) for t, g in self.of_head]
+        found = [*((t, _FIRST if r is None else r, g) for t, r, g in self.of_tables), *dense]
         norm = factor * math.sqrt(sum(kernels.square_sum(values) for *_, values in found))
         scale = np.float32(factor * min(max_norm / (norm + 1e-6), 1.0))
+        numbers: dict[tuple[int, float], Any] = {}
         for parameter, rows, values in found:
-            optimizer, group, mean, square = self.moments[parameter]
-            state = optimizer.state[parameter]
-            if not state:
-                state["step"] = torch.zeros(())
-                state[mean], state[square] = (
-                    torch.zeros_like(parameter),
-                    torch.zeros_like(parameter),
-                )
-            state["step"] += 1
-            whole = [t.detach().numpy() for t in (parameter, state[mean], state[square])]
-            if rows is None:
-                rows, whole = _FIRST, [array.reshape(1, -1) for array in whole]
-            numbers = adam_numbers(group, int(state["step"]))
-            kernels.adam_rows(rows, values, scale, *whole, *numbers)
+            step, whole = self._state(parameter)
+            step += 1
+            group = self.moments[parameter].group
+            key = (id(group), float(step))
+            if key not in numbers:
+                numbers[key] = adam_numbers(group, int(step))
+            kernels.adam_rows(rows, values, scale, *whole, *numbers[key])
         self.of_tables, self.of_head = (), []
+
+    def _state(self, parameter: Tensor) -> tuple[Any, list[Any]]:
+        """Arrays of the optimizer's step, and of the parameter and its moments, as rows."""
+        optimizer, _, *names = self.moments[parameter]
+        state = optimizer.state[parameter]
+        if not state:
+            like = torch.zeros_like(parameter)
+            state |= {"step": torch.zeros(()), names[0]: like, names[1]: like.clone()}
+        tensors = (state["step"], parameter, *(state[name] for name in names))
+        known = self._arrays.get(parameter)
+        # A checkpoint that is loaded brings tensors of its own.
+        if known is None or any(a is not b for a, b in zip(known[0], tensors, strict=True)):
+            step, *whole = (tensor.detach().numpy() for tensor in tensors)
+            is_table = parameter.dim() == 2 and any(parameter is t for t, *_ in self.of_tables)
+            known = tensors, step, [w if is_table else w.reshape(1, -1) for w in whole]
+            self._arrays[parameter] = known
+        return known[1], known[2]
 
 
 _OF_ADAMW = ("exp_avg", "exp_avg_sq")

@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from wordwave.data.registry import data_home, names
 from wordwave.data.splits import Splits, cut_dev, load_from_hub, load_splits
 from wordwave.data.tables import Examples, read_examples
+from wordwave.dropout import draw_seed, kept
 from wordwave.embedding.pretrained import Vectors, read_vectors
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
@@ -104,7 +105,8 @@ class ClassificationTask:
         if positions is not in_order and (drawn := positions(batch.word_mask())) is not None:
             batch = batch.moved(drawn)
         if self.word_dropout:
-            batch = batch.without(torch.rand(len(batch.ids), device=device) < self.word_dropout)
+            dropped = kept(self.word_dropout, draw_seed(), len(batch.ids)) == 0
+            batch = batch.without(dropped.to(batch.ids.device))
         return batch
 
     def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedStep | None:
