@@ -9,7 +9,6 @@ import torch
 from wordwave import memory
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
-from wordwave.models.cached_bag import CachedBag
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks import classifier as sentences
@@ -109,12 +108,6 @@ def test_scoring_many_classes_a_few_at_a_time_gives_the_same(monkeypatch):
     assert task.score(model) == pytest.approx(figures)
     loss = torch.nn.functional.cross_entropy(logits.double(), data.targets)
     assert figures["likelihood"] == pytest.approx(-float(loss))
-
-
-def test_a_wide_first_layer_is_not_cached():
-    wide = Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10_000)
-    assert not CachedBag.supports(wide)
-    assert CachedBag.supports(Classifier(ModelConfig(dim=2, hidden_dim=0), 5, 10))
 
 
 def test_the_limit_of_a_process_counts():

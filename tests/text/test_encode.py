@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wordwave.compiled import SWITCH
 from wordwave.text import encoder as encode
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import KimTokenizer, PlainTokenizer, train_bpe
@@ -47,6 +48,21 @@ def test_the_fast_way_equals_the_obvious_one(tokenizer, batch, max_length):
         obvious = [slowly(enc, text) for text in batch]
         assert rows_of(sentences) == [row[:max_length] or [1] for row in obvious]
         assert n_cut == sum(len(row) > max_length for row in obvious)
+
+
+ascii_texts = st.text(st.characters(max_codepoint=127), max_size=40)
+
+
+@given(batch=st.lists(texts | ascii_texts, max_size=8), max_length=st.integers(1, 12))
+def test_kernel_and_python_give_the_same_ids_of_unknown_words_too(batch, max_length):
+    enc = encoder(PlainTokenizer(), max_length)
+    enc.hashed, enc._chunks = True, encode._ChunkCache(enc.tokenizer, enc.vocabulary, True)
+    fast = enc.encode(batch)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(SWITCH, "1")
+        slow = enc.encode(batch)
+    assert fast.n_truncated == slow.n_truncated
+    assert rows_of(fast.sentences) == rows_of(slow.sentences)
 
 
 @every_tokeniser

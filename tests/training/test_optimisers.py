@@ -5,7 +5,9 @@ from copy import deepcopy
 import pytest
 import torch
 
+from tolerance import rounding
 from wordwave import WaveEmbedding
+from wordwave.compiled import SWITCH
 from wordwave.training.optim import RowAdam
 
 
@@ -25,6 +27,22 @@ def test_row_adam_equals_sparse_adam_over_many_steps():
             optimizer.step()
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict(), atol=1e-5, rtol=1e-5)
     assert (ours.amplitude.weight[0] == 0).all()
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_kernel_and_torch_take_the_same_steps(weight_decay, monkeypatch):
+    found = []
+    for switch in ("0", "1"):
+        monkeypatch.setenv(SWITCH, switch)
+        torch.manual_seed(0)
+        table = torch.nn.Parameter(torch.randn(30, 5))
+        optimizer = RowAdam([table], lr=0.02, weight_decay=weight_decay)
+        for _ in range(20):
+            rows, values = torch.randint(0, 30, (1, 9)), torch.randn(9, 5)
+            table.grad = torch.sparse_coo_tensor(rows, values, table.shape)
+            optimizer.step()
+        found.append({"table": table.detach(), **optimizer.state[table]})
+    torch.testing.assert_close(*found, **rounding(terms=20))
 
 
 def test_state_round_trip_goes_on_as_if_nothing_had_happened():

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.complex import Device
+from wordwave.dropout import draw_seed, is_traced, kept
 from wordwave.errors import WordwaveError
 from wordwave.layers.weight import Field, check_dropout, check_input, n_parts
 
@@ -124,9 +125,11 @@ class Dropout(nn.Module):
             return x
         parts = x.unflatten(-1, (self.n_parts, -1))
         shape = (*parts.shape[:-2], 1, parts.shape[-1])
-        # F.dropout takes five times as long to draw its mask on a CPU.
-        keep = torch.rand(shape, device=x.device) >= self.p
-        return (parts * (keep / (1 - self.p)).to(x.dtype)).flatten(-2)
+        if x.device.type == "cpu" and not is_traced():
+            factors = kept(self.p, draw_seed(), *shape)
+        else:
+            factors = (torch.rand(shape, device=x.device) >= self.p) / (1 - self.p)
+        return (parts * factors.to(x.dtype)).flatten(-2)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import Embedding, WaveEmbedding, build
+from wordwave.embedding.summed import summed
 from wordwave.embedding.views import WaveViews
 from wordwave.embedding.wave import Bigrams
 from wordwave.errors import WordwaveError
@@ -29,6 +28,7 @@ from wordwave.layers import (
 )
 from wordwave.models.config import ClassifierConfig, ModelConfig, PairModelConfig
 from wordwave.models.utils import transformer_layer
+from wordwave.text.batching import Batch
 from wordwave.text.vocabulary import PADDING_ID
 
 
@@ -148,6 +148,35 @@ _ENCODERS: dict[str, Any] = {
 }
 
 
+SMALL = 1 << 22
+"""Products of so many numbers take less time in fp32 than their conversion to bf16."""
+
+
+class Head(nn.Sequential):
+    """Real layers from vectors of sentences to logits, with one hidden layer or none.
+
+    Args:
+        hidden_dim: units of the hidden layer; 0 for none.
+        dropout: probability before each linear layer.
+    """
+
+    def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, *, dropout: float) -> None:
+        # Of wide vectors, the mask of nn.Dropout would take a tenth of the training.
+        layers: list[nn.Module] = [Dropout(dropout, field="real")]
+        if hidden_dim:
+            layers += [nn.Linear(in_dim, hidden_dim), nn.ReLU(), Dropout(dropout, field="real")]
+        super().__init__(*layers, nn.Linear(hidden_dim or in_dim, out_dim))
+        self.n_weights = max(hidden_dim * in_dim, (hidden_dim or in_dim) * out_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (B, in_dim) -> (B, out_dim)"""
+        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            is_small = len(x) * self.n_weights <= SMALL
+            with torch.autocast("cpu", enabled=not is_small):
+                return super().forward(x)  # type: ignore[no-untyped-call]
+        return super().forward(x)  # type: ignore[no-untyped-call]
+
+
 class SentenceModel(nn.Module):
     """A real vector for each sentence of word ids: embedding → encoder → read-out."""
 
@@ -192,9 +221,7 @@ class SentenceModel(nn.Module):
     def sentence_vectors(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, sentence_dim)"""
         embedding, mask = self.embedding, ids != PADDING_ID
-        is_sum = type(self.encoder) is Bag and self.config.pooling != "max"
-        drops = self.training and not isinstance(self.dropout, nn.Identity)
-        if is_sum and isinstance(embedding, WaveViews) and not drops:
+        if self._is_sum and isinstance(embedding, WaveViews) and not self._drops:
             x = embedding.summed(ids, positions)
             if self.config.pooling == "mean":
                 x = x / mask.sum(1, keepdim=True).clamp(min=1)
@@ -207,18 +234,36 @@ class SentenceModel(nn.Module):
         vectors = self.sentence_vectors(ids, positions).unflatten(-1, (-1, self.block))
         return F.layer_norm(vectors, (self.block,)).flatten(-2)
 
+    def batch_vectors(self, batch: Batch) -> Tensor:
+        """`sentence_vectors` of sentences without padding. Shape: (B, sentence_dim)"""
+        if not self.sums_words:
+            return self.sentence_vectors(*batch.padded())
+        x = summed(self.embedding, batch, **self.sum_options(batch))
+        return cx.magnitude(x) if self.by_magnitude else x
+
+    def sum_options(self, batch: Batch) -> dict[str, Any]:
+        """How a model that `sums_words` does it: the options of `summed`."""
+        power = 1.0 if self.config.pooling == "mean" else 0.0
+        return {"power": power, "dropout": self.config.dropout if self._drops else 0.0}
+
+    @property
+    def sums_words(self) -> bool:
+        """Whether sentences need no padding."""
+        return self._is_sum and not isinstance(self.embedding, WaveViews)
+
+    @property
+    def _is_sum(self) -> bool:
+        return type(self.encoder) is Bag and self.config.pooling != "max"
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and not isinstance(self.dropout, nn.Identity)
+
     def _encode(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
         return self.encoder(x, mask, positions)
 
-    def _head(
-        self, in_dim: int, out_dim: int, dropout: Callable[[float], nn.Module] = nn.Dropout
-    ) -> nn.Sequential:
-        """Real layers from vectors of sentences to logits, with one hidden layer or none."""
-        config = self.config
-        hidden = [dropout(config.dropout)]
-        if config.hidden_dim:
-            hidden += [nn.Linear(in_dim, config.hidden_dim), nn.ReLU(), dropout(config.dropout)]
-        return nn.Sequential(*hidden, nn.Linear(config.hidden_dim or in_dim, out_dim))
+    def _head(self, in_dim: int, out_dim: int) -> Head:
+        return Head(in_dim, self.config.hidden_dim, out_dim, dropout=self.config.dropout)
 
 
 class Classifier(SentenceModel):
@@ -231,8 +276,10 @@ class Classifier(SentenceModel):
         self.n_classes = n_classes
         self.head = self._head(self.sentence_dim, n_classes)
 
-    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Shape: ids (B, L), positions (B, L) or None for 1 … L -> (B, n_classes)"""
+    def forward(self, ids: Tensor | Batch, positions: Tensor | None = None) -> Tensor:
+        """Shape: ids (B, L), positions (B, L) or None for 1 … L; or a batch -> (B, n_classes)"""
+        if isinstance(ids, Batch):
+            return self.head(self.batch_vectors(ids))
         return self.head(self.sentence_vectors(ids, positions))
 
 
@@ -250,8 +297,7 @@ class PairNetwork(SentenceModel):
         self.n_classes, self.symmetric = n_classes, config.symmetric
         self.dropout = nn.Identity()  # word vectors are compared as they are
         width = (3 if self.symmetric else 4) * self.sentence_dim
-        # Of these wide vectors, the mask of nn.Dropout would take a tenth of the training.
-        self.head = self._head(width, n_classes, partial(Dropout, field="real"))
+        self.head = self._head(width, n_classes)
 
     def forward(
         self, first: Tensor, second: Tensor, positions: tuple[Tensor, Tensor] | None = None

@@ -14,14 +14,17 @@ from typing import Any, ClassVar, TypedDict, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from wordwave.data.registry import data_home, names
 from wordwave.data.splits import Splits, cut_dev, load_from_hub, load_splits
 from wordwave.data.tables import Examples, read_examples
+from wordwave.dropout import draw_seed, kept
 from wordwave.embedding.pretrained import Vectors, read_vectors
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
 from wordwave.models.classifier import Classifier
+from wordwave.models.fused import FusedBag
 from wordwave.tasks.classifier import TextClassifier, batched_logits, classes_of
 from wordwave.tasks.config import (
     IN_MEMORY,
@@ -31,11 +34,11 @@ from wordwave.tasks.config import (
     TextConfig,
 )
 from wordwave.tasks.run import Config, Data, Evaluation, Job
-from wordwave.text.batching import Sentences, bucketed
+from wordwave.text.batching import Batch, Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
-from wordwave.training.loop import Positions, Training
+from wordwave.training.loop import FusedStep, Positions, Training, in_order
 from wordwave.training.positions import check_random_positions
 
 N = TypeVar("N", bound=nn.Module)
@@ -79,6 +82,8 @@ class ClassificationTask:
 
     def loss(self, model: nn.Module, rows: Tensor, positions: Positions) -> tuple[Tensor, int, int]:
         device = next(model.parameters()).device
+        if self.train.targets.dim() == 1:
+            return self._loss_of_texts(model, rows, positions, device)
         ids = self.train.sentences.padded(rows).to(device)
         targets = _truncated(self.train.targets[rows], ids).to(device)
         mask = ids != PADDING_ID
@@ -89,6 +94,32 @@ class ClassificationTask:
         total = _cross_entropy(model(ids, drawn).float(), targets)
         return total, int((targets != NO_TARGET).sum()), int(mask.sum())
 
+    def _loss_of_texts(
+        self, model: nn.Module, rows: Tensor, positions: Positions, device: torch.device
+    ) -> tuple[Tensor, int, int]:
+        batch = self._batch(rows, positions, device)
+        targets = self.train.targets[rows].to(device)
+        return _cross_entropy(model(batch).float(), targets), len(rows), batch.n_words
+
+    def _batch(
+        self, rows: Tensor, positions: Positions, device: torch.device | None = None
+    ) -> Batch:
+        """Training texts, with random positions and unknown words."""
+        batch = self.train.sentences.batch(rows)
+        batch = batch if device is None else batch.to(device)
+        if positions is not in_order and (drawn := positions(batch.word_mask())) is not None:
+            batch = batch.moved(drawn)
+        if self.word_dropout:
+            dropped = kept(self.word_dropout, draw_seed(), len(batch.ids)) == 0
+            batch = batch.without(dropped.to(batch.ids.device))
+        return batch
+
+    def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedStep | None:
+        if self.train.targets.dim() > 1 or not FusedBag.supports(model, optimizers):
+            return None
+        assert isinstance(model, Classifier)
+        return _FusedStep(self, FusedBag(model, optimizers))
+
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.dev is None:
             return {}
@@ -96,6 +127,19 @@ class ClassificationTask:
         if self.dev.targets.dim() > 1:
             return {"accuracy": n_correct / n}
         return {"accuracy": n_correct / n, "likelihood": -loss / n}
+
+
+@dataclass(frozen=True)
+class _FusedStep:
+    task: ClassificationTask
+    bag: FusedBag
+
+    def loss(self, rows: Tensor, positions: Positions) -> tuple[float, int, int]:
+        batch = self.task._batch(rows, positions)
+        return self.bag.loss(batch, self.task.train.targets[rows]), len(rows), batch.n_words
+
+    def update(self, factor: float, max_norm: float) -> None:
+        self.bag.update(factor, max_norm)
 
 
 def accuracy(model: nn.Module, data: LabelledSentences) -> float:

@@ -16,13 +16,12 @@ from torch import Tensor, nn
 from wordwave.config_io import conform, read_json, to_dict
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
-from wordwave.models.cached_bag import CachedBag
 from wordwave.models.classifier import Classifier, SentenceModel
 from wordwave.models.utils import count_parameters, eval_mode
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.tasks.run import TextModel
 from wordwave.tasks.run_folder import load_model, reading
-from wordwave.text.batching import Sentences, by_length
+from wordwave.text.batching import Sentences, by_length, consecutive
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, build_tokenizer
 from wordwave.text.vocabulary import Vocabulary
@@ -69,10 +68,6 @@ class TextClassifier(
         config: ClassificationConfig,
     ) -> None:
         self.model, self.encoder, self.labels, self.config = model, encoder, list(labels), config
-        self._bag: CachedBag | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_bag": None}  # a cache
 
     def predict(self, texts: Sequence[str]) -> list[str]:
         """The most probable class of each text."""
@@ -94,16 +89,9 @@ class TextClassifier(
         parts, n_truncated = [torch.zeros(0, len(self.labels))], 0
         for i in range(0, len(texts), CHUNK):
             sentences, n = self.encoder.encode(texts[i : i + CHUNK])
-            parts.append(self._logits(sentences))
+            parts.append(logits_of(self.model, sentences))
             n_truncated += n
         return finite(torch.cat(parts)), n_truncated
-
-    def _logits(self, sentences: Sentences) -> Tensor:
-        if CachedBag.supports(self.model):
-            self._bag = self._bag or CachedBag(self.model)
-            if self._bag.accepts(sentences):
-                return self._bag.logits(sentences)
-        return logits_of(self.model, sentences)
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """The vectors that the head classifies, one a text. Shape: N texts -> (N, width)"""
@@ -115,7 +103,6 @@ class TextClassifier(
 
     def clear_cache(self) -> None:
         """Free the cached words of earlier texts, which make predictions fast."""
-        self._bag = None
         self.encoder.clear_cache()
 
     def save_vocabulary(self, folder: Path) -> None:
@@ -176,6 +163,10 @@ def batched_logits(model: nn.Module, sentences: Sentences) -> Iterator[tuple[Ten
     """
     at_once = max(LOGITS_AT_ONCE // getattr(model, "n_classes", 1), 1)
     with eval_mode(model) as device:
+        if isinstance(model, Classifier) and model.sums_words:
+            for rows in consecutive(sentences.lengths, 4 * BATCH_WORDS, min(at_once, CHUNK)):
+                yield rows, model(sentences.batch(rows).to(device)).float().cpu()
+            return
         for batch in by_length(sentences.lengths, BATCH_WORDS):
             for rows in batch.split(at_once):
                 yield rows, model(sentences.padded(rows).to(device)).float().cpu()

@@ -5,17 +5,20 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from wordwave.compiled import compiled
 from wordwave.errors import WordwaveError
 from wordwave.text.batching import Sentences
-from wordwave.text.tokenizers import TextTokenizer
-from wordwave.text.vocabulary import Vocabulary
+from wordwave.text.tokenizers import PlainTokenizer, TextTokenizer
+from wordwave.text.vocabulary import UNKNOWN_ID, Vocabulary
 
 ID = np.dtype(np.intc)  # the C int of array("i")
+AT_ONCE = 4096
+"""Texts joined at once."""
 MAX_CACHED = 100_000
 MAX_CACHED_LENGTH = 64
 CHARACTERS_PER_WORD = 16
@@ -31,8 +34,9 @@ class Encoded(NamedTuple):
 class TextEncoder:
     """A tokenizer and a vocabulary: encodes texts as ids.
 
-    A text is split at white space and the ids of each chunk are cached, since most chunks of a text
-    have been seen before. They are stored as bytes, which Python joins faster than lists.
+    ASCII texts and the tokenizer `plain` are encoded by a compiled kernel. Any other text is split
+    at white space and the ids of each chunk are cached, since most chunks of a text have been seen
+    before. They are stored as bytes, which Python joins faster than lists.
 
     Args:
         max_length: longer texts are truncated to as many tokens.
@@ -55,30 +59,70 @@ class TextEncoder:
         self.max_length = max_length
         self.hashed = hashed
         self._chunks = _ChunkCache(tokenizer, vocabulary, hashed)
+        self._index: tuple[Any, ...] | None = None
 
     def encode(self, texts: Iterable[str]) -> Encoded:
         """The ids of texts, truncated to `max_length` tokens."""
         if isinstance(texts, str):
             raise WordwaveError(f"texts must be a list of texts, got the text {texts[:60]!r}")
         texts = list(texts)
+        parts = [(np.empty(0, ID), np.empty(0, np.int64))]
         try:
-            rows = [self._row(text) for text in texts]
+            for i in range(0, len(texts), AT_ONCE):
+                parts.append(self._encoded(texts[i : i + AT_ONCE]))
         except (AttributeError, TypeError):
             for i, text in enumerate(texts):
                 if not isinstance(text, str):
                     raise WordwaveError(f"texts must be strings, got {text!r} at {i}") from None
             raise
-        max_bytes = self.max_length * ID.itemsize
-        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-        truncated = np.flatnonzero(sizes > max_bytes).tolist()
-        for i in truncated:
-            rows[i] = rows[i][:max_bytes]
-        ids = np.frombuffer(bytearray().join(rows), ID)
-        lengths = sizes.clip(max=max_bytes) // ID.itemsize
-        return Encoded(Sentences(torch.from_numpy(ids), torch.from_numpy(lengths)), len(truncated))
+        ids, sizes = (np.concatenate(part) for part in zip(*parts, strict=True))
+        sentences = Sentences(torch.from_numpy(ids), torch.from_numpy(abs(sizes)))
+        return Encoded(sentences, int((sizes < 0).sum()))
 
     def clear_cache(self) -> None:
         self._chunks.clear()
+
+    def _encoded(self, texts: list[str]) -> tuple[Any, Any]:
+        """All ids, and how many each text has; negative where a text was truncated."""
+        joined = "".join(texts)
+        is_plain = type(self.tokenizer) is PlainTokenizer and compiled() is not None
+        if is_plain and joined.isascii():
+            return self._encoded_by_kernel(joined, texts)
+        if not is_plain or len(texts) == 1:
+            return self._encoded_by_chunks(texts)
+        ascii_only = np.fromiter(map(str.isascii, texts), bool, len(texts))
+        ours = [text for text, plain in zip(texts, ascii_only, strict=True) if plain]
+        others = [text for text, plain in zip(texts, ascii_only, strict=True) if not plain]
+        parts = self._encoded_by_kernel("".join(ours), ours), self._encoded_by_chunks(others)
+        sizes = np.empty(len(texts), np.int64)
+        sizes[ascii_only], sizes[~ascii_only] = parts[0][1], parts[1][1]
+        by_kernel = np.repeat(ascii_only, abs(sizes))
+        ids = np.empty(len(by_kernel), ID)
+        ids[by_kernel], ids[~by_kernel] = parts[0][0], parts[1][0]
+        return ids, sizes
+
+    def _encoded_by_kernel(self, joined: str, texts: list[str]) -> tuple[Any, Any]:
+        kernels = compiled()
+        assert kernels is not None
+        if self._index is None:
+            self._index = _index(self.vocabulary)
+        text = np.frombuffer(joined.encode(), np.uint8)
+        ids, sizes = np.empty(len(text), ID), np.empty(len(texts), np.int64)
+        first_rare = self.vocabulary.first_rare
+        n_rare = len(self.vocabulary) - first_rare if self.hashed else 0
+        given = (text, np.fromiter(map(len, texts), np.int64, len(texts)), self.max_length)
+        unknown = (first_rare, n_rare, UNKNOWN_ID)
+        n = kernels.encode_ascii(*given, *self._index, *unknown, ids, sizes)
+        return ids[:n], sizes
+
+    def _encoded_by_chunks(self, texts: list[str]) -> tuple[Any, Any]:
+        rows = [self._row(text) for text in texts]
+        limit = self.max_length * ID.itemsize
+        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+        for i in np.flatnonzero(sizes > limit).tolist():
+            rows[i] = rows[i][:limit]
+            sizes[i] = -limit
+        return np.frombuffer(b"".join(rows), ID), sizes // ID.itemsize
 
     def _row(self, text: str) -> bytes:
         """The ids of a text as bytes; of a long text perhaps not all, but more than max_length."""
@@ -90,6 +134,21 @@ class TextEncoder:
             if len(row) > self.max_length * ID.itemsize:
                 return row
         return b"".join(map(ids_of, text.split(separator)))
+
+
+def _index(vocabulary: Vocabulary) -> tuple[Any, ...]:
+    """The words that ASCII texts can have, for `kernels.encode_ascii`: their bytes, where each
+    begins, their ids, and a hash table."""
+    kernels = compiled()
+    assert kernels is not None
+    known = [(w, i) for i, w in enumerate(vocabulary.words) if w.isascii() and w in vocabulary]
+    text = np.frombuffer("".join(word for word, _ in known).encode(), np.uint8)
+    starts = np.zeros(len(known) + 1, np.int64)
+    np.cumsum([len(word) for word, _ in known], out=starts[1:])
+    numbers = np.array([i for _, i in known], np.int64)
+    index = np.full(1 << (2 * len(known) + 1).bit_length(), -1, np.int64)
+    kernels.index_words(text, starts, numbers, index)
+    return text, starts, numbers, index
 
 
 class _ChunkCache(dict[str, bytes]):

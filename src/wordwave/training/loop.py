@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from wordwave.errors import WordwaveError
 from wordwave.training.config import TrainingConfig
@@ -28,6 +29,10 @@ Positions = Callable[[Tensor], Tensor | None]
 """From a mask (B, L) of where words are to their positions (B, L), `None` for 1 … L."""
 
 
+def in_order(mask: Tensor) -> None:
+    """Positions 1 … L."""
+
+
 class Task(Protocol):
     """What a model is trained for: batches, their loss, and metrics on the validation set."""
 
@@ -40,6 +45,24 @@ class Task(Protocol):
     def score(self, model: nn.Module) -> dict[str, float]:
         """Metrics on the validation set, higher is better. The first one selects the best weights,
         the next ones break ties. Empty without a validation set."""
+
+
+class FusedStep(Protocol):
+    """Loss, gradients and update of a model, in one go instead of by autograd and optimizers."""
+
+    def loss(self, rows: Tensor, positions: Positions) -> tuple[float, int, int]:
+        """As `Task.loss`; keeps the gradients for `update`."""
+
+    def update(self, factor: float, max_norm: float) -> None:
+        """Multiply the gradients by a factor, clip their norm and update the weights."""
+
+
+@runtime_checkable
+class FusedTask(Protocol):
+    """A task that knows a faster way to train some models."""
+
+    def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedStep | None:
+        """It, or `None` if this model is not one of them."""
 
 
 @runtime_checkable
@@ -131,6 +154,12 @@ class Training:
         self.replica = prepare_model(self.model, self.processes)
         self.bf16 = uses_bf16(self.settings.precision, self.processes.device)
         self.best: dict[str, Tensor] = {}
+        self._parameters = list(self.model.parameters())
+        self._in_training_mode = False
+        self.fused: FusedStep | None = None
+        is_plain = isinstance(self.processes, OneProcess) and self.settings.grad_accumulation == 1
+        if is_plain and not self.settings.amplitude_penalty and isinstance(self.task, FusedTask):
+            self.fused = self.task.fused(self.model, self.optimizers)
         self._epoch_batches: tuple[int, Sequence[Tensor]] = (-1, ())
         per_epoch = -(-len(self.batches(self.progress.epoch)) // self.settings.grad_accumulation)
         self.n_epochs = self.settings.n_epochs(per_epoch)
@@ -165,45 +194,33 @@ class Training:
 
     def _step(self) -> Step:
         processes, settings, progress = self.processes, self.settings, self.progress
-        self.model.train()
+        if not self._in_training_mode or not self.model.training:
+            self._in_training_mode = bool(self.model.train())
         seed = self._seed(progress.step, processes.process_index)
         torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
         if processes.device.type != "cpu":
             torch.get_device_module(processes.device).manual_seed(seed)
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
         if self._epoch_batches[0] != progress.epoch:
             self._epoch_batches = progress.epoch, self.batches(progress.epoch)
         batches = self._epoch_batches[1]
         accumulated = batches[progress.batch : progress.batch + settings.grad_accumulation]
-        sums = torch.zeros(3, dtype=torch.float64)
-        for rows in accumulated:
-            total, n, n_words = self._loss(rows)
-            sums += torch.tensor([float(total.detach()), n, n_words], dtype=torch.float64)
-            with nullcontext() if rows is accumulated[-1] else processes.no_sync(self.replica):
-                processes.backward(total)
-        if not isinstance(processes, OneProcess):
-            sums = processes.reduce(sums.to(processes.device))
-        total_all, n_all, words_all = sums.tolist()
+        if self.fused is None:
+            total_all, n_all, words_all = self._gradients(accumulated)
+        else:
+            total_all, n_all, words_all = self.fused.loss(accumulated[0], self._drawn)
         mean = total_all / n_all
         if not math.isfinite(mean):
             raise WordwaveError(
                 f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
                 f"got {settings.learning_rate}"
             )
-        average_rows(self.model, processes)
-        # Gradients are those of a sum, averaged over processes; make them those of the mean loss.
-        scale_gradients(self.model, processes.num_processes / n_all)
-        self._add_penalty()
-        clip_gradients(self.model, settings.max_grad_norm)
-        warmup = settings.warmup_fraction
-        factor = lr_factor(settings.schedule, progress.step, self.n_steps, warmup)
+        rate = lr_factor(settings.schedule, progress.step, self.n_steps, settings.warmup_fraction)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * factor
-            optimizer.step()
+                group["lr"] = group["peak"] * rate
+        self._update(processes.num_processes / n_all)
         # torch's fused step does not increment the version of the weights it changes.
-        torch.autograd.graph.increment_version(list(self.model.parameters()))
+        torch.autograd.graph.increment_version(self._parameters)
         progress.step += 1
         progress.batch += len(accumulated)
         progress.n_words += int(words_all)
@@ -213,15 +230,51 @@ class Training:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         return Step(progress.step, self.n_steps, self.n_epochs, mean, int(words_all))
 
+    def _gradients(self, batches: Sequence[Tensor]) -> tuple[float, float, float]:
+        """Summed loss, predictions and words of some batches, whose gradients are accumulated."""
+        processes = self.processes
+        for parameter in self._parameters:
+            parameter.grad = None
+        sums = torch.zeros(3, dtype=torch.float64)
+        for rows in batches:
+            total, n, n_words = self._loss(rows)
+            sums += torch.tensor([float(total.detach()), n, n_words], dtype=torch.float64)
+            with nullcontext() if rows is batches[-1] else processes.no_sync(self.replica):
+                processes.backward(total)
+        if not isinstance(processes, OneProcess):
+            sums = processes.reduce(sums.to(processes.device))
+        total_all, n_all, words_all = sums.tolist()
+        return total_all, n_all, words_all
+
+    def _update(self, factor: float) -> None:
+        """One step of the optimizers. Gradients are those of a sum, averaged over processes; the
+        factor makes them those of the mean loss."""
+        if self.fused is not None:
+            self.fused.update(factor, self.settings.max_grad_norm)
+            return
+        average_rows(self.model, self.processes)
+        if self.settings.amplitude_penalty:
+            scale_gradients(self._parameters, factor)
+            self._add_penalty()
+            factor = 1.0
+        clip_gradients(self._parameters, self.settings.max_grad_norm, factor=factor)
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    @property
+    def _drawn(self) -> Positions:
+        return self._positions if self.settings.random_positions else in_order
+
     def _loss(self, rows: Tensor) -> tuple[Tensor, int, int]:
         """Summed loss, predictions and words of this process's part of a batch."""
         processes = self.processes
         mine = rows[processes.process_index :: processes.num_processes]
+        positions = self._drawn
         with torch.autocast(processes.device.type, torch.bfloat16, enabled=self.bf16):
             if len(mine):
-                return self.task.loss(self.replica, mine, self._positions)
+                return self.task.loss(self.replica, mine, positions)
             # DDP waits for all processes: one without a row computes another's, with weight 0.
-            total, _, _ = self.task.loss(self.replica, rows[:1], self._positions)
+            total, _, _ = self.task.loss(self.replica, rows[:1], positions)
             return 0.0 * total, 0, 0
 
     def _evaluate(self) -> Epoch:
@@ -251,10 +304,8 @@ class Training:
             value = (value * 6364136223846793005 + number + 1442695040888963407) % 2**64
         return value >> 32  # the high bits are well mixed, and torch uses no more than 32
 
-    def _positions(self, mask: Tensor) -> Tensor | None:
+    def _positions(self, mask: Tensor) -> Tensor:
         highest = self.settings.random_positions
-        if not highest:
-            return None
         reach = spread(self.progress.step / self.n_steps, mask.shape[1], highest)
         return random_positions(mask, reach)
 

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.adam import adam
 
+from wordwave.compiled import compiled
 from wordwave.errors import WordwaveError
 from wordwave.training.config import Schedule, TrainingConfig
 
@@ -89,9 +91,17 @@ class RowAdam(Optimizer):
         if not state:
             state["step"] = torch.zeros((), device=table.device)
             state["mean"], state["square"] = torch.zeros_like(table), torch.zeros_like(table)
-        grad = grad.coalesce()
+        grad = coalesced(grad)
         rows = grad.indices()[0]
         whole = (table, state["mean"], state["square"])
+        if (kernels := _kernels_for(*whole, grad.values())) is not None:
+            state["step"] += 1
+            kernels.adam_rows(
+                *(rows.numpy(), grad.values().numpy(), np.float32(1.0)),
+                *(part.detach().numpy() for part in whole),
+                *adam_numbers(group, int(state["step"])),
+            )
+            return
         # torch's fused kernel updates the gathered rows in one pass.
         touched, mean, square = parts = [t.index_select(0, rows) for t in whole]
         adam(
@@ -113,6 +123,34 @@ class RowAdam(Optimizer):
         )
         for target, part in zip(whole, parts, strict=True):
             target.index_copy_(0, rows, part)
+
+
+def adam_numbers(group: dict[str, Any], step: int) -> tuple[np.float32, ...]:
+    """The last arguments of `kernels.adam_rows`, for the settings of a group at a step from 1."""
+    (beta1, beta2), lr = group["betas"], group["lr"]
+    correction = lr / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step)
+    numbers = (beta1, beta2, group["eps"], *correction, 1 - lr * group["weight_decay"])
+    return tuple(map(np.float32, numbers))
+
+
+def coalesced(grad: Tensor) -> Tensor:
+    """A row-sparse gradient whose rows are distinct and sorted."""
+    if grad.is_coalesced():
+        return grad
+    rows = grad._indices()[0]
+    kernels = compiled() if rows.device.type == "cpu" else None
+    if kernels is not None and kernels.is_ascending(rows.numpy()):
+        return grad._coalesced_(True)  # autograd forgot
+    return grad.coalesce()
+
+
+def _kernels_for(*tensors: Tensor) -> Any | None:
+    """The compiled kernels, if they can work on these tensors."""
+    for tensor in tensors:
+        is_plain = tensor.device.type == "cpu" and tensor.dtype == torch.float32
+        if not (is_plain and tensor.dim() == 2 and tensor.is_contiguous()):
+            return None
+    return compiled()
 
 
 def row_sparse_names(model: nn.Module) -> list[str]:
@@ -157,26 +195,28 @@ def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer
 
 
 @torch.no_grad()
-def scale_gradients(model: nn.Module, factor: float) -> None:
+def scale_gradients(parameters: Iterable[Tensor], factor: float) -> None:
     """Multiply all gradients."""
-    torch._foreach_mul_(_gradients(model), factor)
+    torch._foreach_mul_(_gradients(parameters), factor)
 
 
 @torch.no_grad()
-def clip_gradients(model: nn.Module, max_norm: float) -> None:
-    """Clip the norm of the gradients of all parameters, row-sparse ones included."""
-    values = _gradients(model)
-    norm = nn.utils.get_total_norm(values)
-    torch._foreach_mul_(values, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float, *, factor: float = 1.0) -> None:
+    """Multiply all gradients by a factor, then clip their norm, row-sparse ones included."""
+    values = _gradients(parameters)
+    norms = torch._foreach_norm(values)
+    norm = factor * float(torch.linalg.vector_norm(torch.stack(norms)))
+    torch._foreach_mul_(values, factor * min(max_norm / (norm + 1e-6), 1.0))
 
 
-def _gradients(model: nn.Module) -> list[Tensor]:
+def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
     """The values of all gradients; of a sparse one, those of its rows."""
     values = []
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            if parameter.grad.is_sparse:
-                parameter.grad = parameter.grad.coalesce()
-            grad = parameter.grad
-            values.append(grad.values() if grad.is_sparse else grad)
+    for parameter in parameters:
+        grad = parameter.grad
+        if grad is not None:
+            if grad.is_sparse:
+                parameter.grad = grad = coalesced(grad)
+                grad = grad.values()
+            values.append(grad)
     return values

@@ -1,0 +1,32 @@
+"""Compiled loops of training and prediction with a bag of words.
+
+Imported by `wordwave.compiled` only, since numba may be missing. numba keeps the machine code in
+`__pycache__`, or in a folder of the user where that cannot be written. All arithmetic is float32
+and in a fixed order, so that results are the same bit for bit at every run on a machine.
+"""
+
+from wordwave.kernels.steps import (
+    adam_rows,
+    head_step,
+    is_ascending,
+    keep,
+    square_sum,
+    take_tokens,
+)
+from wordwave.kernels.text import encode_ascii, index_words
+from wordwave.kernels.waves import pair_rows, rows_in_use, sum_waves, sum_waves_backward
+
+__all__ = [
+    "adam_rows",
+    "encode_ascii",
+    "head_step",
+    "index_words",
+    "is_ascending",
+    "keep",
+    "pair_rows",
+    "rows_in_use",
+    "square_sum",
+    "sum_waves",
+    "sum_waves_backward",
+    "take_tokens",
+]

@@ -1,0 +1,130 @@
+"""A bag trained by kernels is the bag that autograd and the optimizers train."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from wordwave.compiled import SWITCH, compiled
+from wordwave.config_io import with_settings
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ModelConfig
+from wordwave.tasks.classification import ClassificationTask, LabelledSentences
+from wordwave.text.batching import Sentences
+from wordwave.training.config import TrainingConfig
+from wordwave.training.loop import Training
+from wordwave.training.run import load_state, state_of
+
+needs_numba = pytest.mark.skipif(compiled() is None, reason="needs numba")
+CASES = {
+    "default": {},
+    "none": {"embedding": "none"},
+    "sum": {"pooling": "sum"},
+    "no hidden layer": {"hidden_dim": 0},
+    "no dropout": {"dropout": 0.0},
+    "shared": {"share_frequency": "word"},
+    "phases": {"phase": True},
+    "frozen": {"freeze_frequency": True},
+    "complex-vanilla": {"embedding": "complex-vanilla"},
+}
+SETTINGS = TrainingConfig(
+    epochs=3, batch_size=16, learning_rate=0.01, weight_decay=0.01, frequency_weight_decay=0.1
+)
+
+
+def examples(n=120):
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 12, (n,), generator=generator)
+    ids = torch.randint(2, 30, (int(lengths.sum()),), generator=generator)
+    sentences = Sentences(ids, lengths)
+    return LabelledSentences(sentences, ids[sentences.starts] % 3)
+
+
+def training(settings=SETTINGS, **model):
+    torch.manual_seed(0)
+    config = with_settings(ModelConfig(dim=8, hidden_dim=8, dropout=0.2), **model)
+    network = Classifier(config, 30, 3, sparse=settings.row_sparse)
+    task = ClassificationTask(examples(), word_dropout=settings.word_dropout)
+    return Training(network, task, settings)
+
+
+def losses(run):
+    return [report.loss for report in run.run()]
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, other[name], rtol=1e-3, atol=2e-5)
+
+
+@needs_numba
+@pytest.mark.parametrize("case", CASES)
+def test_it_equals_autograd_and_the_optimizers(case):
+    fused, plain = training(**CASES[case]), training(**CASES[case])
+    assert fused.fused is not None
+    plain.fused = None
+    assert losses(fused) == pytest.approx(losses(plain), rel=1e-4)
+    ours, _ = state_of(fused)
+    theirs, _ = state_of(plain)
+    assert_same(ours, theirs)
+
+
+@needs_numba
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_of_one_is_continued_by_the_other(first):
+    whole, begun, resumed = training(), training(), training()
+    losses(whole)
+    if not first:
+        begun.fused = None
+    steps = begun.run()
+    for _ in range(11):
+        next(steps)
+    load_state(resumed, *state_of(begun))
+    if first:
+        resumed.fused = None
+    losses(resumed)
+    assert_same(whole.model.state_dict(), resumed.model.state_dict())
+
+
+@needs_numba
+def test_resumed_by_kernels_it_is_the_same_bit_for_bit():
+    whole, begun, resumed = training(), training(), training()
+    losses(whole)
+    steps = begun.run()
+    for _ in range(13):
+        next(steps)
+    load_state(resumed, *state_of(begun))
+    losses(resumed)
+    for name, tensor in whole.model.state_dict().items():
+        assert torch.equal(tensor, resumed.model.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_numba_it_learns_the_same(case, monkeypatch):
+    with_it = losses(training(**CASES[case]))
+    monkeypatch.setenv(SWITCH, "1")
+    without = training(**CASES[case])
+    assert without.fused is None
+    assert losses(without) == pytest.approx(with_it, rel=1e-4)
+
+
+def test_other_models_and_settings_are_left_to_autograd():
+    others = [{"encoder": "cnn"}, {"pooling": "max"}, {"readout": "magnitude"}]
+    others += [{"embedding": "tpe"}, {"damping": True}, {"views": ("start", "end")}]
+    for model in others:
+        assert training(**model).fused is None
+    for settings in ({"row_sparse": False}, {"grad_accumulation": 2}):
+        assert training(replace(SETTINGS, **settings)).fused is None
+
+
+@needs_numba
+def test_random_positions_and_divergence():
+    fused, plain = (training(replace(SETTINGS, random_positions=30)) for _ in range(2))
+    plain.fused = None
+    assert losses(fused) == pytest.approx(losses(plain), rel=1e-4)
+    broken = training()
+    with torch.no_grad():
+        broken.model.head[-1].weight.fill_(float("nan"))
+    with pytest.raises(ValueError, match="the loss is nan at step 1: lower learning_rate"):
+        losses(broken)
