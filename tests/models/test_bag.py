@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from tolerance import rounding
+from wordwave.compiled import SWITCH
 from wordwave.config_io import with_settings
 from wordwave.embedding.wave import Bigrams
 from wordwave.models.classifier import Classifier
@@ -17,10 +18,11 @@ from wordwave.training.optim import optimizers_for
 EMBEDDINGS = ("none", "pe", "tpe", "complex-vanilla", "complex-order")
 
 
-def bag(embedding="complex-order", **settings):
+def bag(embedding="complex-order", sparse=False, **settings):
     torch.manual_seed(0)
     small = {"dim": 6, "hidden_dim": 5, "n_bigrams": 50, "max_length": 64, **settings}
-    model = Classifier(with_settings(ClassifierConfig(), embedding=embedding, **small), 20, 3)
+    config = with_settings(ClassifierConfig(), embedding=embedding, **small)
+    model = Classifier(config, 20, 3, sparse=sparse)
     with torch.no_grad():
         for parameter in model.parameters():  # bigrams start at 0
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -47,8 +49,8 @@ def test_a_sentence_is_the_sum_of_its_words_and_bigrams_over_the_root_of_its_len
     for position, word in enumerate(sentence, start=1):
         vector = table.weight[word].clone()
         if position in (2, 4):  # 3 7 and 7 2 have a row, 7 7 has none
-            key = sentence[position - 2] * 20 + word
-            vector += 0.5 * bigrams.weight[key * 2_654_435_761 % 50 + 1]
+            row = (sentence[position - 2] * 40_503 + word * 2_654_435_761) % 50 + 1
+            vector += 0.5 * bigrams.weight[row]
         before = table.weight.detach().clone()
         with torch.no_grad():
             table.weight[word] = vector
@@ -95,7 +97,7 @@ def test_every_pair_has_a_row_if_there_are_enough():
     table.assign(keys)
     assert len(keys) - int((table.keys > 0).sum()) < 1000  # about 5% share one
     ids = torch.stack([keys // 100, keys % 100], dim=1)
-    known = table.keys[table._row(keys)] == keys
+    known = table.rows(ids[:, 0], ids[:, 1]) > 0
     with torch.no_grad():
         table.weight[1:] = 2
     assert (table(ids)[:, 1, 0] == known).all()
@@ -136,3 +138,29 @@ def test_bigrams_have_row_sparse_gradients_where_words_have():
         model = Classifier(settings, 20, 2, sparse=sparse)
         model(padded([3, 4, 5])).sum().backward()
         assert model.embedding.amplitude.bigrams.weight.grad.is_sparse is sparse
+
+
+@pytest.mark.parametrize("embedding", EMBEDDINGS)
+@pytest.mark.parametrize("sparse", [True, False])
+def test_kernels_agree_with_padded_sentences(embedding, sparse, monkeypatch):
+    """Values and gradients, also where bigrams of some sentences are dropped."""
+    sentences = Sentences.from_lists([[3, 7, 2], [5, 2], [9, 9, 9, 3, 7], [1]])
+    rows = torch.arange(4)
+    found = []
+    for without in ("", "1"):
+        monkeypatch.setenv(SWITCH, without)
+        model = bag(embedding, sparse=sparse).train()
+        model.head.eval()  # whose dropout draws from another stream
+        model.bigrams.train()
+        torch.manual_seed(1)
+        kept = torch.rand(4, 1) >= 0.5
+        monkeypatch.setattr(Bigrams, "draw_kept", lambda self, *shape, k=kept: k.reshape(*shape))
+        logits = model(sentences.batch(rows))
+        logits.square().sum().backward()
+        grads = {n: p.grad.to_dense() for n, p in model.named_parameters() if p.grad is not None}
+        found.append((logits.detach(), grads))
+    (fast, fast_grads), (slow, slow_grads) = found
+    assert_close(fast, slow, **rounding(terms=60, size=8))
+    assert fast_grads.keys() == slow_grads.keys()
+    for name, grad in slow_grads.items():
+        assert_close(fast_grads[name], grad, **rounding(terms=400, size=20))

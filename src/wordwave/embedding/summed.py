@@ -17,7 +17,14 @@ from wordwave.angle import angle
 from wordwave.compiled import compiled
 from wordwave.dropout import draw_seed, kept, threshold
 from wordwave.embedding.positional import ComplexEmbedding, Embedding, WordEmbedding
-from wordwave.embedding.wave import Table, WaveEmbedding, check_ids, has_no_values
+from wordwave.embedding.wave import (
+    BIGRAM_SCALE,
+    Bigrams,
+    Table,
+    WaveEmbedding,
+    check_ids,
+    has_no_values,
+)
 from wordwave.text.batching import Batch
 
 Tables = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]
@@ -36,22 +43,20 @@ class Added(NamedTuple):
     scale: float = 1.0
 
 
-def pair_rows(batch: Batch, n: int, kept_pairs: Tensor | None = None) -> Tensor:
-    """Of each id but the first of a sentence, a row in 1 … n for the pair with the one before, by
-    a hash; 0 for the first, and for sentences that are left out.
-
-    Shape: kept_pairs (B,), false for those; returns (T,)
-    """
-    keeps = torch.ones(batch.size, dtype=torch.bool) if kept_pairs is None else kept_pairs
+def bigrams_of(table: Bigrams, batch: Batch) -> Added:
+    """The bigrams of sentences, in training those of some sentences left out."""
+    kept = table.draw_kept(batch.size)
     if (kernels := compiled()) is not None and not has_no_values(batch.ids):
         rows = torch.empty_like(batch.ids)
-        given = (part.numpy() for part in (batch.ids, batch.starts, keeps))
-        kernels.pair_rows(*given, n, rows.numpy())
-        return rows
-    before = batch.ids.roll(1)
-    rows = (before * 40_503 + batch.ids * 2_654_435_761) % n + 1
-    rows = rows.index_fill(0, batch.starts[:-1][batch.lengths > 0], 0)
-    return rows * keeps.to(rows.device)[batch.owners]
+        keeps = torch.ones(batch.size, dtype=torch.bool) if kept is None else kept
+        given = (part.numpy() for part in (batch.ids, batch.starts, keeps, table.keys))
+        kernels.pair_rows(*given, table.n_words, rows.numpy())
+        return Added(rows, table, BIGRAM_SCALE)
+    before = batch.ids.roll(1).index_fill(0, batch.starts[:-1][batch.lengths > 0], 0)
+    rows = table.rows(before, batch.ids)
+    if kept is not None:
+        rows = rows * kept.to(rows.device)[batch.owners]
+    return Added(rows, table, BIGRAM_SCALE)
 
 
 def summed(
@@ -120,6 +125,12 @@ def _phasors(embedding: Embedding, batch: Batch) -> Tensor | float:
     else:
         return 1.0
     return cx.phasor(angles)
+
+
+def has_kernels(embedding: Embedding, added: Table | None = None) -> bool:
+    """Whether the kernels serve an embedding, and vectors that are added to its words."""
+    more = None if added is None else Added(_NO_ROWS, added)
+    return compiled() is not None and kernel_tables(embedding, more) is not None
 
 
 def kernel_tables(embedding: Embedding, added: Added | None) -> Tables | None:
@@ -276,6 +287,7 @@ def _dense(values: Tensor, rows: Tensor, table: Tensor) -> Tensor:
 
 
 _NONE = np.empty(0, np.int64)
+_NO_ROWS = torch.empty(0, dtype=torch.long)
 _local = threading.local()
 
 

@@ -94,6 +94,10 @@ class Table(nn.Module):
         return f"{tuple(self.weight.shape)}, share={self.share!r}, sparse={self.sparse}"
 
 
+BIGRAM_SCALE = 0.5
+"""A bigram counts half as much as a word."""
+
+
 class Bigrams(Table):
     """Vectors of pairs of neighbours, which are added to that of the second word: a bigram stands
     at the position of its second word, and shares its wave.
@@ -117,25 +121,34 @@ class Bigrams(Table):
 
     keys: Tensor
 
-    def _row(self, key: Tensor) -> Tensor:
-        return key * 2_654_435_761 % (self.vocab_size - 1) + 1
-
     def assign(self, keys: Tensor) -> None:
         """Give rows to pairs, the first ones first. Shape: keys (N,), first·V + second"""
-        rows, order = torch.sort(self._row(keys), stable=True)
+        hashed = self._hash(keys // self.n_words, keys % self.n_words)
+        rows, order = torch.sort(hashed, stable=True)
         is_first = torch.cat([rows.new_ones(1), rows.diff()])[: len(rows)] != 0
         self.keys.zero_()
         self.keys[rows[is_first]] = keys[order[is_first]]
 
     def forward(self, ids: Tensor) -> Tensor:
         """Shape: ids of words (..., L) -> (..., L, D)"""
-        key = F.pad(ids, (1, 0))[..., :-1] * self.n_words + ids
-        row = self._row(key)
-        is_known = self.keys[row] == key  # not so for the first word and for padding
-        if self.training and self.dropout:
-            kept = torch.rand(*ids.shape[:-1], 1, device=ids.device) >= self.dropout
-            is_known = is_known & kept
-        return 0.5 * super().forward(row * is_known)
+        rows = self.rows(F.pad(ids, (1, 0))[..., :-1], ids)
+        if (kept := self.draw_kept(*ids.shape[:-1], 1)) is not None:
+            rows = rows * kept.to(rows.device)
+        return BIGRAM_SCALE * super().forward(rows)
+
+    def rows(self, before: Tensor, ids: Tensor) -> Tensor:
+        """The rows of pairs, 0 for those without one. Shape: two (...) -> (...)"""
+        hashed = self._hash(before, ids)
+        # The first word of a sentence, and padding, have a 0 in their pair, as no known pair has.
+        return hashed * (self.keys[hashed] == before * self.n_words + ids)
+
+    def draw_kept(self, *shape: int) -> Tensor | None:
+        """Which sentences keep their bigrams in this training step, `None` for all."""
+        drops = self.training and self.dropout
+        return torch.rand(*shape) >= self.dropout if drops else None
+
+    def _hash(self, before: Tensor, ids: Tensor) -> Tensor:
+        return (before * 40_503 + ids * 2_654_435_761) % (self.vocab_size - 1) + 1
 
 
 def initial_frequencies(

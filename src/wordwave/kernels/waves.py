@@ -221,13 +221,16 @@ def rows_in_use(ids, padding, marks, slots, rows):
 
 
 @compiled_once
-def pair_rows(ids, starts, keeps, n, rows):
-    """Of each id and the one before in its sentence, a row in 1 … n by a hash; 0 for the first.
+def pair_rows(ids, starts, keeps, keys, n_words, rows):
+    """The row of each id and the one before in its sentence, 0 if the pair has none.
 
-    Shape: ids, rows (T,), starts (B + 1,), keeps (B,)
+    Shape: ids, rows (T,), starts (B + 1,), keeps (B,), keys (N + 1,)
     """
     for b in range(len(keeps)):
         for t in range(starts[b], starts[b + 1]):
             rows[t] = 0
             if keeps[b] and t > starts[b]:
-                rows[t] = (ids[t - 1] * 40_503 + ids[t] * 2_654_435_761) % n + 1
+                before, word = ids[t - 1], ids[t]
+                row = (before * 40_503 + word * 2_654_435_761) % (len(keys) - 1) + 1
+                if keys[row] == before * n_words + word:
+                    rows[t] = row

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import Embedding, WaveEmbedding, build
-from wordwave.embedding.summed import summed
+from wordwave.embedding.summed import bigrams_of, has_kernels, summed
 from wordwave.embedding.views import WaveViews
 from wordwave.embedding.wave import Bigrams
 from wordwave.errors import WordwaveError
@@ -223,8 +223,7 @@ class SentenceModel(nn.Module):
         embedding, mask = self.embedding, ids != PADDING_ID
         if self._is_sum and isinstance(embedding, WaveViews) and not self._drops:
             x = embedding.summed(ids, positions)
-            if self.config.pooling == "mean":
-                x = x / mask.sum(1, keepdim=True).clamp(min=1)
+            x = x / mask.sum(1, keepdim=True).clamp(min=1) ** self._power
         else:
             x = self._encode(self.dropout(embedding(ids, positions)), mask, positions)
         return cx.magnitude(x) if self.by_magnitude else x
@@ -243,17 +242,31 @@ class SentenceModel(nn.Module):
 
     def sum_options(self, batch: Batch) -> dict[str, Any]:
         """How a model that `sums_words` does it: the options of `summed`."""
-        power = 1.0 if self.config.pooling == "mean" else 0.0
-        return {"power": power, "dropout": self.config.dropout if self._drops else 0.0}
+        return {
+            "power": self._power,
+            "dropout": self.config.dropout if self._drops else 0.0,
+            "added": None if self.bigrams is None else bigrams_of(self.bigrams, batch),
+        }
+
+    @property
+    def _power(self) -> float:
+        """Of the length that a sum is divided by."""
+        if isinstance(self.encoder, ScaledBag):
+            return 0.5
+        return 1.0 if self.config.pooling == "mean" else 0.0
 
     @property
     def sums_words(self) -> bool:
         """Whether sentences need no padding."""
-        return self._is_sum and not isinstance(self.embedding, WaveViews)
+        if not self._is_sum or isinstance(self.embedding, WaveViews):
+            return False
+        # Without kernels, bigrams are found in padded sentences.
+        return self.bigrams is None or has_kernels(self.embedding, self.bigrams)
 
     @property
     def _is_sum(self) -> bool:
-        return type(self.encoder) is Bag and self.config.pooling != "max"
+        is_bag = type(self.encoder) is Bag and self.config.pooling != "max"
+        return is_bag or type(self.encoder) is ScaledBag
 
     @property
     def _drops(self) -> bool:
