@@ -103,6 +103,7 @@ class Session:
             "n_words": len(classifier.encoder.vocabulary),
             "longest": min(classifier.encoder.max_length, LONGEST),
             "views": [view for view in views if view != "context"] if is_wave else [],
+            "bigrams": getattr(getattr(embedding, "amplitude", None), "bigrams", None) is not None,
             "twin": None if self.twin is None else self.twin.config.model.embedding.kind,
             "examples": self.examples,
         }

@@ -179,7 +179,7 @@ const drawWord = guarded(async ({ resting = true } = {}) => {
   const mean = (row) => row.reduce((sum, v) => sum + Math.abs(v), 0) / row.length;
   const another = chosenWord.known ? "" : "; it is not in the vocabulary, so it has the wave of another or of the unknown word";
   $("word-about").textContent =
-    `Mean amplitude ${mean(wave.amplitude).toFixed(3)}, sensitivity δ ${mean(wave.frequencies[state.view]).toFixed(3)}${another}.`;
+    `Mean amplitude ${mean(wave.amplitude).toFixed(3)}${about.bigrams ? " with what the pair of it and the word before adds" : ""}, sensitivity δ ${mean(wave.frequencies[state.view]).toFixed(3)}${another}.`;
   const common = { view: state.view, viewName: about.views[state.view], chosen: dimension };
   its = { ...common, wave, edit, word: chosenWord.text, dimensions: largest(wave, dimension), length: ids.length };
   if (resting) drawPlace({ all: true });
