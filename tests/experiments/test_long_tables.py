@@ -15,12 +15,12 @@ SMALL = {
 
 
 def test_table5_estimates_trains_resumes_and_shows(experiments, monkeypatch, tmp_path):
+    from wordwave.data import parallel
     from wordwave.data.parallel import ParallelSentences, ParallelSplits
-    from wordwave.tasks import translation
 
     texts = [f"{'ab' * (i % 3 + 1)} cd {i % 7}" for i in range(20)]
     parts = ParallelSplits(*[ParallelSentences(texts, texts)] * 3)
-    monkeypatch.setattr(translation, "load_named", lambda *_: parts)
+    monkeypatch.setattr(parallel, "load_named", lambda *_: parts)
     monkeypatch.setattr(table5, "CPU", SMALL)
     words = ["table5", "--rows", "aed", "complex-order", "--jobs", "1"]
     words += ["--data", "built-in", "--out", tmp_path]

@@ -30,13 +30,13 @@ def _as_of_multi30k(table):
 
 
 def test_every_row_is_trained_once_and_shown(tmp_path, monkeypatch):
+    from wordwave.data import parallel
     from wordwave.data.parallel import ParallelSentences, ParallelSplits
-    from wordwave.tasks import translation
 
     texts = [f"{'ab' * (i % 3 + 1)} cd {i % 7}" for i in range(30)]
     pairs = ParallelSentences(texts, texts)
     parts = ParallelSplits(pairs, pairs, pairs)
-    monkeypatch.setattr(translation, "load_named", lambda *_: parts)
+    monkeypatch.setattr(parallel, "load_named", lambda *_: parts)
     table = Table5(tmp_path, data="built-in", steps=3, changes=SMALL)
     rows = [record["row"] for record in table.grid.run_missing(n_jobs=1)]
     assert rows == list(ROWS) and list(table.grid.run_missing(n_jobs=1)) == []
