@@ -32,6 +32,7 @@ from wordwave.tables import Content, ResultTable
 from wordwave.tasks.classification import ClassificationJob, ClassificationTask, LabelledSentences
 from wordwave.tasks.classifier import logits_of
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig
+from wordwave.text.batching import Batch
 
 if TYPE_CHECKING:
     from experiments.pair_commands import AcceptabilitySet
@@ -68,8 +69,12 @@ class SentenceNetwork(Classifier):
         super().__init__(*sizes, **options)
         self.dropout = nn.Identity()
 
-    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Shape: ids (B, L) -> (B, n_classes)"""
+    sums_words = False
+
+    def forward(self, ids: Tensor | Batch, positions: Tensor | None = None) -> Tensor:
+        """Shape: ids (B, L), or a batch -> (B, n_classes)"""
+        if isinstance(ids, Batch):
+            ids, positions = ids.padded()
         return self.head(self.normalized(ids, positions))
 
 
