@@ -313,7 +313,7 @@ class WaveClassifier(TextEstimator):
         tokenizer: "plain", "kim" or "bpe".
         unknown_words: "shared" for one vector for all of them, "hashed" for that of a rare word.
         vectors: a file of pretrained vectors, or its name in the data home.
-        epochs: maximum number of epochs; `None` for 15, and more of a small training set.
+        epochs: maximum number of epochs; `None` for 8, and more of a small training set.
         patience: epochs without a higher validation accuracy after which training stops; 0 for
             never.
         attention_score: the setting `score` of the command line.

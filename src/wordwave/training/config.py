@@ -10,10 +10,10 @@ from wordwave.limits import COUNT, FRACTION, SCALE, SEED, Limited
 
 Precision = Literal["auto", "fp32", "bf16"]
 Schedule = Literal["one-cycle", "constant", "cosine", "inverse-sqrt"]
-DEFAULT_EPOCHS = 15
+DEFAULT_EPOCHS = 8
 MIN_STEPS = 1000
 """Without a number of epochs, small training sets are passed over until there are so many steps:
-with 15 epochs, a bag of words does not learn to tell classes apart from 200 texts."""
+with few updates, a bag of words does not learn to tell classes apart from 200 texts."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TrainingConfig(Limited):
     """Optimizer, learning-rate schedule and regularization; tasks have defaults of their own."""
 
     epochs: Annotated[int | None, (1, 1_000_000)] = None
-    """Maximum number of passes over the training set; by default 15, and more of a small one, so
+    """Maximum number of passes over the training set; by default 8, and more of a small one, so
     that there are at least 1,000 steps."""
     max_steps: Annotated[int, COUNT] = 0
     """Maximum number of optimizer steps; 0 for no limit."""
