@@ -78,7 +78,7 @@ BUDGETS: dict[str, SuiteBudget] = {
     "reverse": SuiteBudget(6000),
     "recall": SuiteBudget(3000, shortest=17),
     "index": SuiteBudget(3000),
-    "indirect-index": SuiteBudget(10_000, shortest=6, n_layers=4),
+    "indirect-index": SuiteBudget(20_000, shortest=6, n_layers=4),
     "flip-flop": SuiteBudget(2000),
     "parity": SuiteBudget(3000),
     "modular-arithmetic": SuiteBudget(6000),
