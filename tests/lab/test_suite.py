@@ -181,6 +181,14 @@ def test_scores_are_of_whole_answers_and_of_their_tokens():
     assert evaluate(Copies(), task, 40, (21, 21), 0) == (0.0, pytest.approx(0.9))
 
 
+@pytest.mark.slow
+def test_a_cell_learns_an_easy_task_and_says_what_it_cost():
+    """B has seen A or not: the causal mask alone gives the order of two words."""
+    made = Suite(((8, 40), (80, 80)), steps=300).run(SuiteCell("precedence", "nope", 0))
+    assert is_record(made) and made["accuracy"]["8-40"] > 0.9
+    assert made["ms_per_step"] > 0 and made["megabytes"] > 1 and made["parameters"] > 100_000
+
+
 def test_budgets_cover_the_core_and_every_task_of_sequences():
     assert len(CORE) <= 10 and set(SEQUENCES) | set(lab.TEXT_TASKS) == set(BUDGETS)
     assert set(lab.QUICK) <= set(CORE) and max(high for _, high in lab.LENGTHS) == 2000

@@ -73,7 +73,7 @@ class SuiteBudget:
 
 
 BUDGETS: dict[str, SuiteBudget] = {
-    "precedence": SuiteBudget(2000),
+    "precedence": SuiteBudget(600),
     "copy": SuiteBudget(4000),
     "reverse": SuiteBudget(6000),
     "recall": SuiteBudget(3000, shortest=17),
