@@ -242,6 +242,7 @@ number = 5
 SMALL = ("--steps", "3", "--lengths", "8-40", "60-60", "--jobs", "1", "--out", "out")
 
 
+@pytest.mark.slow
 def test_the_command_runs_reports_and_resumes_also_with_ones_own_encoding(cli, tmp_path):
     suite = (
         "--suite",

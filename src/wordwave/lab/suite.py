@@ -307,7 +307,10 @@ def code_of(encoding: str) -> str | None:
     name, _ = split_name(encoding)
     if ":" not in name:
         return None
-    source = inspect.getsource(_imported(name))
+    try:
+        source = inspect.getsource(_imported(name))
+    except OSError:
+        raise WordwaveError(f"encoding {name!r}: its source, a .py file, cannot be read") from None
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
