@@ -161,6 +161,23 @@ def test_no_model_sees_the_future(encoding):
     assert not torch.allclose(y[:, 50:], z[:, 50:])
 
 
+def test_a_test_on_a_range_covers_it_evenly():
+    seen = []
+
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.anything = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, ids, positions=None):
+            seen.extend([ids.shape[1]] * len(ids))
+            return torch.zeros(*ids.shape, 2)
+
+    evaluate(Counts(), SEQUENCES["parity"], 512, (8, 40), 0)
+    assert len(seen) == 512 and min(seen) == 8 and max(seen) == 40
+    assert len(set(seen)) >= 30 and abs(sum(seen) / 512 - 24) < 1
+
+
 def test_scores_are_of_whole_answers_and_of_their_tokens():
     task = SEQUENCES["copy"]
 
