@@ -161,6 +161,23 @@ def test_no_model_sees_the_future(encoding):
     assert not torch.allclose(y[:, 50:], z[:, 50:])
 
 
+def test_a_test_on_a_range_covers_it_evenly():
+    seen = []
+
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.anything = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, ids, positions=None):
+            seen.extend([ids.shape[1]] * len(ids))
+            return torch.zeros(*ids.shape, 2)
+
+    evaluate(Counts(), SEQUENCES["parity"], 512, (8, 40), 0)
+    assert len(seen) == 512 and min(seen) == 8 and max(seen) == 40
+    assert len(set(seen)) >= 30 and abs(sum(seen) / 512 - 24) < 1
+
+
 def test_scores_are_of_whole_answers_and_of_their_tokens():
     task = SEQUENCES["copy"]
 
@@ -179,6 +196,14 @@ def test_scores_are_of_whole_answers_and_of_their_tokens():
             return logits
 
     assert evaluate(Copies(), task, 40, (21, 21), 0) == (0.0, pytest.approx(0.9))
+
+
+@pytest.mark.slow
+def test_a_cell_learns_an_easy_task_and_says_what_it_cost():
+    """B has seen A or not: the causal mask alone gives the order of two words."""
+    made = Suite(((8, 40), (80, 80)), steps=300).run(SuiteCell("precedence", "nope", 0))
+    assert is_record(made) and made["accuracy"]["8-40"] > 0.9
+    assert made["ms_per_step"] > 0 and made["megabytes"] > 1 and made["parameters"] > 100_000
 
 
 def test_budgets_cover_the_core_and_every_task_of_sequences():
@@ -234,6 +259,7 @@ number = 5
 SMALL = ("--steps", "3", "--lengths", "8-40", "60-60", "--jobs", "1", "--out", "out")
 
 
+@pytest.mark.slow
 def test_the_command_runs_reports_and_resumes_also_with_ones_own_encoding(cli, tmp_path):
     suite = (
         "--suite",

@@ -24,6 +24,9 @@ from wordwave.positions import random_positions
 from wordwave.tasks.classification import NO_TARGET
 from wordwave.training.loop import Positions
 
+N_LENGTHS = 32
+"""Different lengths of a test on a range of them."""
+
 
 class CausalTransformer(nn.Module):
     """Word vectors → pre-norm layers that attend to earlier tokens → logits of each token.
@@ -137,10 +140,12 @@ def evaluate(
     """The fraction of answers that are right, and of their tokens, on n sequences."""
     generator = torch.Generator().manual_seed(2**40 + 7919 * seed + lengths[1])
     n_right = n_tokens_right = n_tokens = done = 0
-    size = min(n, max(2**16 // lengths[1] ** 2 * 2, 2), 64)
+    (low, high), size = lengths, min(n, max(2**17 // lengths[1] ** 2, 2), 64)
+    if low < high:  # all lengths alike
+        size = min(size, max(n // N_LENGTHS, 2))
     with eval_mode(model):
         while done < n:
-            length = int(torch.randint(lengths[0], lengths[1] + 1, (), generator=generator))
+            length = low + round((high - low) * done / max(n - size, 1))
             ids, targets, scored = task.sequences(min(size, n - done), length, generator, True)
             positions = None
             if is_random:

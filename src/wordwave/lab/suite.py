@@ -73,12 +73,12 @@ class SuiteBudget:
 
 
 BUDGETS: dict[str, SuiteBudget] = {
-    "precedence": SuiteBudget(2000),
+    "precedence": SuiteBudget(600),
     "copy": SuiteBudget(4000),
     "reverse": SuiteBudget(6000),
     "recall": SuiteBudget(3000, shortest=17),
     "index": SuiteBudget(3000),
-    "indirect-index": SuiteBudget(10_000, shortest=6, n_layers=4),
+    "indirect-index": SuiteBudget(20_000, shortest=6, n_layers=4),
     "flip-flop": SuiteBudget(2000),
     "parity": SuiteBudget(3000),
     "modular-arithmetic": SuiteBudget(6000),
@@ -307,7 +307,10 @@ def code_of(encoding: str) -> str | None:
     name, _ = split_name(encoding)
     if ":" not in name:
         return None
-    source = inspect.getsource(_imported(name))
+    try:
+        source = inspect.getsource(_imported(name))
+    except OSError:
+        raise WordwaveError(f"encoding {name!r}: its source, a .py file, cannot be read") from None
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
