@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordwave.config_io import dump_yaml, from_dict, read_yaml, to_dict, with_settings
-from wordwave.models.config import ModelConfig
+from wordwave.models.config import ClassifierConfig
 from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
 from wordwave.training.config import TrainingConfig
 
@@ -41,7 +41,7 @@ def test_every_config_comes_back_as_it_was(tmp_path):
         DataConfig(data="ä: [x] #1.csv", dev="yes", text="null", label="1e3"),
         TextConfig(vectors="~/a b.bin", max_vocabulary=10),
         with_settings(
-            ModelConfig(), widths=(2,), frequency_init="uniform", frequency_range=(0.5, 1)
+            ClassifierConfig(), widths=(2,), frequency_init="uniform", frequency_range=(0.5, 1)
         ),
         TrainingConfig(learning_rate=1e-5, penalty_start=1 / 3, row_sparse=False),
     )
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_config_is_named(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("part", [DataConfig, TextConfig, ModelConfig, TrainingConfig])
+@pytest.mark.parametrize("part", [DataConfig, TextConfig, ClassifierConfig, TrainingConfig])
 def test_no_two_parts_of_a_config_share_a_name(part):
     """Flags leave the name of the part out."""
     hints = get_type_hints(ClassificationConfig)

@@ -155,7 +155,9 @@ def tensors(change):
 
 
 def first(found, start="", dims=1):
-    return next(k for k in sorted(found) if k.startswith(start) and found[k].dim() >= dims)
+    """The first tensor of real numbers whose name starts so."""
+    names = (k for k in sorted(found) if k.startswith(start) and found[k].is_floating_point())
+    return next(k for k in names if found[k].dim() >= dims)
 
 
 def filled(value, start=""):

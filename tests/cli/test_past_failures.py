@@ -71,11 +71,13 @@ def rewrite(path, change):
 
 
 def first(tensors, start):
-    return next(name for name in sorted(tensors) if name.startswith(start))
+    """The first tensor of real numbers whose name starts so."""
+    names = (name for name in sorted(tensors) if tensors[name].is_floating_point())
+    return next(name for name in names if name.startswith(start))
 
 
 def tensor(start, change):
-    """Change the first tensor whose name starts so; `None` removes it."""
+    """Change the first tensor of real numbers whose name starts so; `None` removes it."""
 
     def changed(tensors, _):
         name = first(tensors, start)

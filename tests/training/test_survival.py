@@ -195,7 +195,7 @@ def test_one_of_two_processes_is_killed_and_both_go_on_to_the_same_weights(table
 
 
 def test_two_processes_learn_as_one_with_the_doubled_batch(table, tmp_path):
-    plain = ("--dropout", "0", "--word-dropout", "0")
+    plain = ("--dropout", "0", "--word-dropout", "0", "--bigram-dropout", "0")
     one, two = tmp_path / "one", tmp_path / "two"
     words = command(table, one, *plain, epochs=4)
     words[words.index("--batch-size") + 1] = "32"

@@ -59,7 +59,7 @@ class ProbeOptions:
     recipe: Literal["plain", "long"] = "plain"
     """plain: positions 1 … L. long: for test sentences longer than those of training (random
     positions for every embedding; see docs/laboratory.md)."""
-    lengths: tuple[str, ...] = ()
+    lengths: tuple[str, ...] | None = None
     """Test lengths in words, shortest-longest; by default 10-20 and 40-60, or six up to 2,000
     tokens for the suite of encodings."""
     text: Path | None = None
@@ -95,7 +95,7 @@ def run_probe(options: ProbeOptions) -> list[Record]:
         for value in getattr(options, name):
             if value not in known:
                 raise WordwaveError(f"{name} must be among {', '.join(known)}, got {value!r}")
-    lengths = tuple(parse_lengths(text) for text in options.lengths or LENGTHS)
+    lengths = _lengths(options.lengths) or tuple(map(parse_lengths, LENGTHS))
     laboratory = Laboratory(options.budget, lengths, options.text)
     kinds = (tasks, list(options.embeddings), list(options.encoders))
     check_grid(len(cells(*kinds, 1, options.recipe)), options.seeds, options.jobs)
@@ -137,7 +137,7 @@ def run_suite(options: ProbeOptions) -> list[Record]:
     encodings = list(own or options.encodings or encodings_suite.ALL_ENCODINGS)
     for encoding in encodings:
         encodings_suite.check_encoding(encoding)
-    lengths = tuple(parse_lengths(text) for text in options.lengths)
+    lengths = _lengths(options.lengths)
     if any(high > encodings_suite.MAX_LENGTH for _, high in lengths):
         raise WordwaveError(f"lengths must be at most {encodings_suite.MAX_LENGTH} tokens")
     if options.steps is not None:
@@ -168,6 +168,13 @@ def run_suite(options: ProbeOptions) -> list[Record]:
         written += draw_suite(comparable, options.out)
         console.print("Written: " + ", ".join(map(str, (store.path, *written))))
     return records
+
+
+def _lengths(given: tuple[str, ...] | None) -> tuple[tuple[int, int], ...]:
+    """The lengths that were given, none by default."""
+    if given == ():
+        raise WordwaveError("lengths must be one or more, as in --lengths 10-20 40-60, got none")
+    return tuple(map(parse_lengths, given or ()))
 
 
 def parse_lengths(text: str) -> tuple[int, int]:
