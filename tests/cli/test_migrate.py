@@ -78,9 +78,11 @@ def test_an_old_run_resumes_and_ends_where_it_would_have(old_runs, cli, name, ta
     assert [r["step"] for r in lines[run]] == [r["step"] for r in lines[name]]
     # Dropout masks are drawn otherwise since then: with dropout, other weights of the same quality.
     has_dropout = yaml.safe_load((Path(run) / "config.yaml").read_text())["model"]["dropout"] > 0
-    close = 0.1 if has_dropout else 1e-3
-    assert lines[run][-1]["loss"] == pytest.approx(lines[name][-1]["loss"], rel=close)
-    if not has_dropout:
+    loss, before = lines[run][-1]["loss"], lines[name][-1]["loss"]
+    if has_dropout:
+        assert loss < 1.1 * before
+    else:
+        assert loss == pytest.approx(before, rel=1e-3)
         # A few steps of the same arithmetic; another CPU rounds otherwise.
         torch.testing.assert_close(
             computed(task, run), torch.tensor(old_runs[name]), atol=1e-3, rtol=1e-2
