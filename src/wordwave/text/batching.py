@@ -33,6 +33,8 @@ class Batch(NamedTuple):
     """What each id counts in the sum of its sentence."""
     one_each: bool = True
     """Whether every word has one id."""
+    in_order: bool = True
+    """Whether the positions of words are 1, 2, …"""
 
     @property
     def size(self) -> int:
@@ -41,7 +43,7 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> Batch:
         ids, starts, positions, weights = (part.to(device) for part in self[:4])
-        return Batch(ids, starts, positions, weights, self.one_each)
+        return Batch(ids, starts, positions, weights, *self[4:])
 
     @property
     def lengths(self) -> Tensor:
@@ -66,15 +68,18 @@ class Batch(NamedTuple):
     def n_words(self) -> int:
         return len(self.ids) if self.one_each else int(self.begins_word.sum())
 
-    def padded(self) -> tuple[Tensor, Tensor]:
-        """Ids and positions, padded with 0 to the longest sentence. Shape: two (B, L)"""
+    def padded(self) -> tuple[Tensor, Tensor | None]:
+        """Ids and positions, padded with 0 to the longest sentence; `None` for 1, 2, …
+
+        Shape: two (B, L)
+        """
         lengths = self.lengths.unsqueeze(1)
         columns = torch.arange(int(lengths.max()) if self.size else 0, device=self.ids.device)
         is_word = columns < lengths
-        ids, positions = (part.new_zeros(is_word.shape) for part in (self.ids, self.positions))
-        return ids.masked_scatter_(is_word, self.ids), positions.masked_scatter_(
-            is_word, self.positions
-        )
+        ids = self.ids.new_zeros(is_word.shape).masked_scatter_(is_word, self.ids)
+        if self.one_each and self.in_order:
+            return ids, None
+        return ids, self.positions.new_zeros(is_word.shape).masked_scatter_(is_word, self.positions)
 
     def word_mask(self) -> Tensor:
         """Where words are, padded to the sentence with most. Shape: (B, words)"""
@@ -83,7 +88,8 @@ class Batch(NamedTuple):
 
     def moved(self, positions: Tensor) -> Batch:
         """The words at other positions. Shape: positions (B, words)"""
-        return self._replace(positions=positions[self.owners, self.positions - 1])
+        moved = positions[self.owners, self.positions - 1]
+        return self._replace(positions=moved, in_order=False)
 
     def without(self, dropped: Tensor) -> Batch:
         """Some words replaced by the unknown word. Shape: dropped (T,); of a word with several
