@@ -1,4 +1,4 @@
-"""Compiled loops of training and prediction with a bag of words.
+"""Compiled loops of training and prediction with a bag of words or a CNN.
 
 Imported by `wordwave.compiled` only, since numba may be missing. numba keeps the machine code in
 `__pycache__`, or in a folder of the user where that cannot be written. All arithmetic is float32
@@ -15,6 +15,7 @@ from wordwave.kernels.steps import (
 )
 from wordwave.kernels.text import encode_ascii, index_words
 from wordwave.kernels.waves import pair_rows, rows_in_use, sum_waves, sum_waves_backward
+from wordwave.kernels.windows import pool_windows, pool_windows_backward
 
 __all__ = [
     "adam_rows",
@@ -24,6 +25,8 @@ __all__ = [
     "is_ascending",
     "keep",
     "pair_rows",
+    "pool_windows",
+    "pool_windows_backward",
     "rows_in_use",
     "square_sum",
     "sum_waves",

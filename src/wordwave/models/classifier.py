@@ -28,6 +28,7 @@ from wordwave.layers import (
 )
 from wordwave.models.config import ClassifierConfig, ModelConfig, PairModelConfig
 from wordwave.models.utils import transformer_layer
+from wordwave.models.windows import can_pool_windows, pool_windows
 from wordwave.text.batching import Batch
 from wordwave.text.vocabulary import PADDING_ID
 
@@ -132,9 +133,13 @@ class CNN(nn.Module):
         x = F.pad(x, (0, 0, 0, max(max(self.widths) - x.shape[1], 0)))
         pooled = []
         for convolution, width in zip(self.convolutions, self.widths, strict=True):
-            y = F.relu(convolution(x))
+            assert isinstance(convolution, Conv1d)
             # A sentence shorter than the filter still has one window, padded with zeros.
             windows = (lengths - width + 1).clamp(min=1)
+            if can_pool_windows(x, convolution):
+                pooled.append(pool_windows(x, convolution, windows))
+                continue
+            y = F.relu(convolution(x))
             pooled.append(pool_max(y, word_mask(windows, y.shape[1])))
         return side_by_side(self.field, pooled)
 

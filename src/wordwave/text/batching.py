@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     one_each: bool = True
     """Whether every word has one id."""
     in_order: bool = True
-    """Whether positions are 1, 2, …"""
+    """Whether the positions of words are 1, 2, …"""
 
     @property
     def size(self) -> int:
@@ -76,11 +76,10 @@ class Batch(NamedTuple):
         lengths = self.lengths.unsqueeze(1)
         columns = torch.arange(int(lengths.max()) if self.size else 0, device=self.ids.device)
         is_word = columns < lengths
-        ids, positions = (
-            part.new_zeros(is_word.shape).masked_scatter_(is_word, part)
-            for part in (self.ids, self.positions)
-        )
-        return ids, None if self.in_order and self.one_each else positions
+        ids = self.ids.new_zeros(is_word.shape).masked_scatter_(is_word, self.ids)
+        if self.one_each and self.in_order:
+            return ids, None
+        return ids, self.positions.new_zeros(is_word.shape).masked_scatter_(is_word, self.positions)
 
     def word_mask(self) -> Tensor:
         """Where words are, padded to the sentence with most. Shape: (B, words)"""
@@ -89,7 +88,8 @@ class Batch(NamedTuple):
 
     def moved(self, positions: Tensor) -> Batch:
         """The words at other positions. Shape: positions (B, words)"""
-        return self._replace(positions=positions[self.owners, self.positions - 1], in_order=False)
+        moved = positions[self.owners, self.positions - 1]
+        return self._replace(positions=moved, in_order=False)
 
     def without(self, dropped: Tensor) -> Batch:
         """Some words replaced by the unknown word. Shape: dropped (T,); of a word with several

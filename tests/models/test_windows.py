@@ -1,0 +1,53 @@
+"""Convolution with max pooling by kernels is that of torch: values and gradients."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tolerance import rounding
+from wordwave.compiled import SWITCH, compiled
+from wordwave.config_io import with_settings
+from wordwave.models.classifier import Classifier
+from wordwave.models.config import ModelConfig
+from wordwave.models.windows import can_pool_windows
+
+FIELDS = [("none", "none"), *(("complex-order", share) for share in ("none", "real", "tied"))]
+
+
+def outcome(model, ids, upstream):
+    model.zero_grad()
+    logits = model(ids)
+    (logits * upstream).sum().backward()
+    return [logits.detach(), *(p.grad.to_dense().clone() for p in model.parameters())]
+
+
+@pytest.mark.parametrize(("embedding", "share"), FIELDS)
+@given(
+    seed=st.integers(0, 10**6),
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    sparse=st.booleans(),
+)
+def test_kernels_and_torch_agree(embedding, share, seed, lengths, sparse):
+    torch.manual_seed(seed)
+    settings = {"embedding": embedding, "share": share, "dim": 4, "n_filters": 3, "dropout": 0.0}
+    config = with_settings(ModelConfig(), encoder="cnn", hidden_dim=0, **settings)
+    model = Classifier(config, 20, 3, sparse=sparse)
+    ids = torch.randint(1, 20, (len(lengths), max(lengths)))
+    ids *= torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    upstream = torch.randn(len(lengths), 3)
+    fast = outcome(model, ids, upstream)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(SWITCH, "1")
+        slow = outcome(model, ids, upstream)
+    for one, other in zip(fast, slow, strict=True):
+        torch.testing.assert_close(one, other, **rounding(terms=60, size=10))
+
+
+@pytest.mark.skipif(compiled() is None, reason="needs numba")
+def test_the_kernels_are_used_for_float32_only():
+    model = Classifier(ModelConfig(encoder="cnn", dim=4), 20, 3)
+    (first, *_) = model.encoder.convolutions
+    assert can_pool_windows(torch.zeros(1, 5, 8), first)
+    assert not can_pool_windows(torch.zeros(1, 5, 8, dtype=torch.double), first)
+    assert not can_pool_windows(torch.zeros(1, 5, 8), first.double())
