@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -371,6 +372,16 @@ def test_what_is_not_a_record_is_none(tmp_path):
     path = tmp_path / "encodings.jsonl"
     path.write_text("nonsense\n" + json.dumps(good) + "\n")
     assert Store(path, KEY, is_record).records() == [good]
+
+
+def test_committed_records_are_read_and_their_tables_regenerated_byte_for_byte(tmp_path):
+    folder = Path(__file__).parents[2] / "results/encodings"
+    store = Store(folder / "encodings.jsonl", KEY, is_record)
+    records = store.records()
+    assert records and store.skipped() == ""
+    comparable = [r for r in records if Suite().ran(r)]
+    for path in write_files(comparable, tmp_path):
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 
 def test_a_record_is_compared_under_its_own_conditions_only():
