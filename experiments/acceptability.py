@@ -337,9 +337,9 @@ _SEARCHED = (
     "sentences, one setting after the other, the epoch too."
 )
 _COLA = (
-    "CoLA: 7,696 training sentences, a tenth of the others held out for validation; GLUE's "
-    "validation part, 527 sentences in and 516 out of domain, is scored once. The threshold of "
-    "Matthews' correlation was chosen on the validation sentences. "
+    "CoLA: trained on nine tenths of its 8,551 training sentences, the others are for validation. "
+    "GLUE's validation part, 527 sentences in and 516 out of domain, is scored once. The threshold "
+    "of Matthews' correlation was chosen on the validation sentences. "
 )
 _TITLES = {
     "cola": "CoLA",

@@ -15,6 +15,13 @@ COMMANDS = {
     ],
     "table5": [("table5", "--steps", "6000"), ("table5", "--choices", "--steps", "400")],
     "table6": [("table6", "--steps", "2000"), ("table6", "--choices", "--seeds", "1")],
+    "pairs": [
+        *(("pairs", "--data", data) for data in ("paws-wiki", "paws-qqp", "sts-b", "sick")),
+        ("pairs", "--ablation"),
+        ("enrich", "--data", "paws-wiki-qqp", "--pairs", "4000", "--epochs", "2"),
+    ],
+    "acceptability": [("acceptability", "--data", data) for data in ("cola", "blimp")],
+    "encoder": [("encoder", "--encoder", "english", *more) for more in ((), ("--probes",))],
 }
 INCOMPLETE = ("table5", "--choices", "--steps", "400")
 """Of the rows without changes, only Transformer + tpe and complex-order were trained."""
