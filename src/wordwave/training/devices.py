@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import platform
 from contextlib import AbstractContextManager, nullcontext
@@ -57,6 +58,8 @@ def launched_processes() -> Processes:
         return OneProcess()
     from accelerate import Accelerator
 
+    # A process that ends within its group may abort when another one ends first.
+    atexit.register(_leave_group)
     # Precision and accumulation are settings of the run, not of `accelerate config`. Without a GPU
     # `cpu` must be set, or processes under torchrun would not find each other.
     return Accelerator(
@@ -64,6 +67,11 @@ def launched_processes() -> Processes:
         mixed_precision="no",
         gradient_accumulation_steps=1,
     )
+
+
+def _leave_group() -> None:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def prepare_model(model: nn.Module, processes: Processes) -> nn.Module:
