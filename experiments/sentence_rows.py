@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from wordwave.embedding import WordEmbedding
-from wordwave.embedding.wave import Table
+from wordwave.embedding.table import Table
 from wordwave.errors import WordwaveError
 from wordwave.grid import Count, Grid, Positive, Record, Store, fits
 from wordwave.models.classifier import SentenceModel

@@ -28,9 +28,10 @@ from wordwave.data.tables import Examples
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.config import ClassifierConfig
-from wordwave.tasks.classification import ClassificationJob, SentenceJob
+from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, TextConfig
+from wordwave.tasks.sentence_job import SentenceJob
 from wordwave.training.config import TrainingConfig
 from wordwave.training.loop import Epoch
 

@@ -11,7 +11,7 @@ from tolerance import rounding
 from wordwave.compiled import SWITCH, compiled
 from wordwave.embedding import build_embedding
 from wordwave.embedding.summed import Added, bigrams_of, summed, summed_by_torch
-from wordwave.embedding.wave import Bigrams, Table
+from wordwave.embedding.table import Bigrams, Table
 from wordwave.text.batching import Batch, Sentences
 
 V, D, N = 40, 5, 12

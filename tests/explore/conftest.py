@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from wordwave.config_io import with_settings
-from wordwave.embedding.wave import Table
+from wordwave.embedding.table import Table
 from wordwave.explore import export_page
 from wordwave.explore.page import FOLDER
 from wordwave.explore.server import bound_socket, build_app

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from tolerance import rounding
 from wordwave.compiled import SWITCH
 from wordwave.config_io import with_settings
-from wordwave.embedding.wave import Bigrams
+from wordwave.embedding.table import Bigrams
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ClassifierConfig
 from wordwave.tasks.classification import repeated_bigrams

@@ -73,7 +73,7 @@ def _settings(
     encoder: EncoderKind, options: CompareOptions, console: Console
 ) -> ClassificationConfig:
     """The recipe of an encoder, or the default settings if its vectors are not available."""
-    from wordwave.tasks.classification import find_vectors
+    from wordwave.tasks.sentence_job import find_vectors
 
     recipe = read_recipe(encoder, ClassificationConfig, options.recipes)
     if options.vectors is not None:

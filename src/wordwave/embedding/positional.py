@@ -16,9 +16,9 @@ from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
 from wordwave.complex import Device
 from wordwave.embedding.config import EmbeddingConfig
+from wordwave.embedding.table import Table
 from wordwave.embedding.views import WaveViews
 from wordwave.embedding.wave import (
-    Table,
     WaveEmbedding,
     check_ids,
     check_sizes,

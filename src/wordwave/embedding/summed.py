@@ -17,10 +17,8 @@ from wordwave.angle import angle
 from wordwave.compiled import compiled
 from wordwave.dropout import draw_seed, kept, threshold
 from wordwave.embedding.positional import ComplexEmbedding, Embedding, WordEmbedding
+from wordwave.embedding.table import BIGRAM_SCALE, Bigrams, Table
 from wordwave.embedding.wave import (
-    BIGRAM_SCALE,
-    Bigrams,
-    Table,
     WaveEmbedding,
     check_ids,
     has_no_values,

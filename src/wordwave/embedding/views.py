@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.angle import angle
 from wordwave.embedding.config import View
+from wordwave.embedding.table import Table
 from wordwave.embedding.wave import (
-    Table,
     WaveEmbedding,
     check_ids,
     count_positions,

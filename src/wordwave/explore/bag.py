@@ -25,8 +25,8 @@ from wordwave.embedding.positional import (
     SinusoidalPositionEmbedding,
     WordEmbedding,
 )
+from wordwave.embedding.table import Table
 from wordwave.embedding.views import WaveViews
-from wordwave.embedding.wave import Table
 from wordwave.errors import WordwaveError
 from wordwave.layers import Dropout
 from wordwave.models.classifier import Bag as Pool

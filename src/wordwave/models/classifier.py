@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.embedding import Embedding, WaveEmbedding, build
 from wordwave.embedding.summed import bigrams_of, has_kernels, summed
+from wordwave.embedding.table import Bigrams
 from wordwave.embedding.views import WaveViews
-from wordwave.embedding.wave import Bigrams
 from wordwave.errors import WordwaveError
 from wordwave.layers import (
     LSTM,

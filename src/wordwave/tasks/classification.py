@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from reprlib import repr as clipped
 from statistics import fmean
-from typing import Any, ClassVar, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from wordwave.data.registry import data_home, names
+from wordwave.data.registry import names
 from wordwave.data.splits import Splits, cut_dev, load_from_hub, load_splits
 from wordwave.data.tables import Examples, read_examples
 from wordwave.dropout import draw_seed, kept
-from wordwave.embedding.pretrained import Vectors, read_vectors
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
 from wordwave.models.classifier import Classifier
 from wordwave.models.fused import FusedBag
 from wordwave.tasks.classifier import TextClassifier, batched_logits, classes_of
 from wordwave.tasks.config import (
-    IN_MEMORY,
     ClassificationConfig,
     DataConfig,
-    MatchingConfig,
-    TextConfig,
 )
-from wordwave.tasks.run import Config, Data, Evaluation, Job
+from wordwave.tasks.run import Evaluation
+from wordwave.tasks.sentence_job import SentenceJob, check_penalty, vocabulary_of
 from wordwave.text.batching import Batch, Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
-from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
-from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
+from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from wordwave.training.loop import FusedStep, Positions, Training, in_order
 from wordwave.training.positions import check_random_positions
 
-N = TypeVar("N", bound=nn.Module)
 NO_TARGET = -100
 """The target of words without a label, as in torch's cross-entropy."""
 FROM_HUB = "hf:"
@@ -50,8 +44,6 @@ SAMPLE = 200_000
 MAX_BIGRAMS = 1 << 17
 CHECKED = 1000
 """Training texts whose predictions are checked to be of more than one class."""
-ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
-"""What may follow the name of pretrained vectors in the data home."""
 
 
 @dataclass(frozen=True)
@@ -256,57 +248,6 @@ class _Result(_Warnings):
     words_per_second: float | None
 
 
-class SentenceJob(Job[Config, Data]):
-    """What classifiers of texts and of pairs share: pretrained vectors, labels, data in memory."""
-
-    examples: ClassVar[str]
-    """What --data names, for messages."""
-
-    def only_class(self) -> str | None:
-        """The class that all training examples are predicted as, if there is one."""
-        return None
-
-    def network(
-        self, make: Callable[..., N], config: Any, vocabulary: Vocabulary, vectors: Vectors | None
-    ) -> N:
-        """A network with initial weights of the seed, or with pretrained vectors."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.training.seed)
-            options: dict[str, Any] = {"sparse": config.training.row_sparse}
-            if vectors is not None:
-                scale = config.text.vector_scale
-                aligned, found = vectors.aligned_to(vocabulary.words, scale=scale)
-                options |= {"vectors": aligned, "freeze_vectors": config.text.freeze_vectors}
-                self.notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
-            return make(**options)
-
-    def class_numbers(self, labels: Sequence[str], name: str) -> Tensor:
-        """The number of each label; one that the training set lacks is refused. Shape: (N,)"""
-        known: list[str] = self.text_model.labels
-        number = {label: i for i, label in enumerate(known)}
-        try:
-            return torch.tensor([number[label] for label in labels], dtype=torch.long)
-        except KeyError as problem:
-            raise WordwaveError(
-                f"{name} has the label {clipped(problem.args[0])}, which is not in the training "
-                f"set; known: {', '.join(map(clipped, known[:20]))}"
-            ) from None
-
-    @property
-    def may_differ(self) -> tuple[str, ...]:
-        return () if self.config.text.vectors is None else ("dim",)
-
-    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
-        if self.config.data.data == IN_MEMORY:
-            raise WordwaveError(
-                f"'{folder}' was trained in memory: name {self.examples} with --data"
-            )
-        try:
-            return super().test_data(folder, trusted=trusted)
-        except FileNotFoundError as problem:
-            raise WordwaveError(f"{problem}; --data names other {self.examples}") from None
-
-
 class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     """Train or evaluate a text classifier."""
 
@@ -458,42 +399,6 @@ def repeated_bigrams(sentences: Sentences, n_words: int) -> Tensor:
     return found[counts.argsort(descending=True, stable=True)]
 
 
-def check_penalty(config: ClassificationConfig | MatchingConfig) -> None:
-    """Raise for settings that would change vectors and keep them."""
-    if config.training.amplitude_penalty and config.text.freeze_vectors:
-        raise WordwaveError(
-            "amplitude_penalty changes the vectors that freeze_vectors keeps: choose one"
-        )
-
-
-def vocabulary_of(
-    texts: list[str], settings: TextConfig
-) -> tuple[TextTokenizer, Vocabulary, Vectors | None]:
-    """The tokenizer and vocabulary of training texts, and pretrained vectors if there are any."""
-    tokenizer: TextTokenizer = (
-        train_bpe(texts, settings.bpe_size)
-        if settings.tokenizer == "bpe"
-        else build_tokenizer(settings.tokenizer)
-    )
-    tokens = [tokenizer(text) for text in texts]
-    extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
-    vectors = None
-    if settings.vectors is not None:
-        seen = {word for sentence in tokens for word in sentence}
-        vectors = read_vectors(
-            find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
-        )
-        # Words of the training texts are chosen by their counts.
-        extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
-    vocabulary = Vocabulary.build(
-        tokens,
-        min_count=settings.min_count,
-        max_size=settings.max_vocabulary,
-        extra_words=extra_words,
-    )
-    return tokenizer, vocabulary, vectors
-
-
 def load_examples(data: DataConfig) -> Splits:
     """Training, validation and test examples; `test` is `None` if none are named."""
     if not data.data:
@@ -521,18 +426,3 @@ def load_examples(data: DataConfig) -> Splits:
     )
     assert train is not None
     return Splits(*cut_dev(train), test) if dev is None else Splits(train, dev, test)
-
-
-def find_vectors(name: str) -> Path:
-    """A file of pretrained vectors: a path, or a name under vectors/ in the data home."""
-    if Path(name).exists():
-        return Path(name)
-    folder = data_home() / "vectors"
-    ended = [] if Path(name).is_absolute() else [sorted(folder.glob(name + e)) for e in ENDINGS]
-    for candidate in (folder / name, *chain(*ended)):
-        if candidate.is_file():
-            return candidate
-    raise WordwaveError(
-        f"vectors must be a file or a name in '{folder}', got {name!r}: put such a file there, or "
-        "name one of your own (--vectors FILE, or vectors: in a recipe)"
-    )

@@ -25,10 +25,10 @@ from wordwave.data.tables import label_cell, number_cell
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import check_training_fits
 from wordwave.models.classifier import PairNetwork
-from wordwave.tasks.classification import SentenceJob, check_penalty, vocabulary_of
 from wordwave.tasks.config import MatchingConfig, PairDataConfig
 from wordwave.tasks.matcher import TextMatcher, pair_logits
 from wordwave.tasks.run import Evaluation
+from wordwave.tasks.sentence_job import SentenceJob, check_penalty, vocabulary_of
 from wordwave.text.batching import Sentences, bucketed
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID

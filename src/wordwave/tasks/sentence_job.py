@@ -1,0 +1,126 @@
+"""What training a classifier of texts and one of pairs share: vocabulary, vectors, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from reprlib import repr as clipped
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from wordwave.data.registry import data_home
+from wordwave.embedding.pretrained import Vectors, read_vectors
+from wordwave.errors import WordwaveError
+from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, MatchingConfig, TextConfig
+from wordwave.tasks.run import Config, Data, Job
+from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
+from wordwave.text.vocabulary import Vocabulary
+
+N = TypeVar("N", bound=nn.Module)
+ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
+"""What may follow the name of pretrained vectors in the data home."""
+
+
+class SentenceJob(Job[Config, Data]):
+    """What classifiers of texts and of pairs share: pretrained vectors, labels, data in memory."""
+
+    examples: ClassVar[str]
+    """What --data names, for messages."""
+
+    def only_class(self) -> str | None:
+        """The class that all training examples are predicted as, if there is one."""
+        return None
+
+    def network(
+        self, make: Callable[..., N], config: Any, vocabulary: Vocabulary, vectors: Vectors | None
+    ) -> N:
+        """A network with initial weights of the seed, or with pretrained vectors."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.training.seed)
+            options: dict[str, Any] = {"sparse": config.training.row_sparse}
+            if vectors is not None:
+                scale = config.text.vector_scale
+                aligned, found = vectors.aligned_to(vocabulary.words, scale=scale)
+                options |= {"vectors": aligned, "freeze_vectors": config.text.freeze_vectors}
+                self.notes.append(f"{int(found.sum()):,} of them have a pretrained vector")
+            return make(**options)
+
+    def class_numbers(self, labels: Sequence[str], name: str) -> Tensor:
+        """The number of each label; one that the training set lacks is refused. Shape: (N,)"""
+        known: list[str] = self.text_model.labels
+        number = {label: i for i, label in enumerate(known)}
+        try:
+            return torch.tensor([number[label] for label in labels], dtype=torch.long)
+        except KeyError as problem:
+            raise WordwaveError(
+                f"{name} has the label {clipped(problem.args[0])}, which is not in the training "
+                f"set; known: {', '.join(map(clipped, known[:20]))}"
+            ) from None
+
+    @property
+    def may_differ(self) -> tuple[str, ...]:
+        return () if self.config.text.vectors is None else ("dim",)
+
+    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
+        if self.config.data.data == IN_MEMORY:
+            raise WordwaveError(
+                f"'{folder}' was trained in memory: name {self.examples} with --data"
+            )
+        try:
+            return super().test_data(folder, trusted=trusted)
+        except FileNotFoundError as problem:
+            raise WordwaveError(f"{problem}; --data names other {self.examples}") from None
+
+
+def check_penalty(config: ClassificationConfig | MatchingConfig) -> None:
+    """Raise for settings that would change vectors and keep them."""
+    if config.training.amplitude_penalty and config.text.freeze_vectors:
+        raise WordwaveError(
+            "amplitude_penalty changes the vectors that freeze_vectors keeps: choose one"
+        )
+
+
+def vocabulary_of(
+    texts: list[str], settings: TextConfig
+) -> tuple[TextTokenizer, Vocabulary, Vectors | None]:
+    """The tokenizer and vocabulary of training texts, and pretrained vectors if there are any."""
+    tokenizer: TextTokenizer = (
+        train_bpe(texts, settings.bpe_size)
+        if settings.tokenizer == "bpe"
+        else build_tokenizer(settings.tokenizer)
+    )
+    tokens = [tokenizer(text) for text in texts]
+    extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
+    vectors = None
+    if settings.vectors is not None:
+        seen = {word for sentence in tokens for word in sentence}
+        vectors = read_vectors(
+            find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
+        )
+        # Words of the training texts are chosen by their counts.
+        extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
+    vocabulary = Vocabulary.build(
+        tokens,
+        min_count=settings.min_count,
+        max_size=settings.max_vocabulary,
+        extra_words=extra_words,
+    )
+    return tokenizer, vocabulary, vectors
+
+
+def find_vectors(name: str) -> Path:
+    """A file of pretrained vectors: a path, or a name under vectors/ in the data home."""
+    if Path(name).exists():
+        return Path(name)
+    folder = data_home() / "vectors"
+    ended = [] if Path(name).is_absolute() else [sorted(folder.glob(name + e)) for e in ENDINGS]
+    for candidate in (folder / name, *chain(*ended)):
+        if candidate.is_file():
+            return candidate
+    raise WordwaveError(
+        f"vectors must be a file or a name in '{folder}', got {name!r}: put such a file there, or "
+        "name one of your own (--vectors FILE, or vectors: in a recipe)"
+    )
