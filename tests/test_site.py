@@ -222,7 +222,7 @@ def test_a_broken_link_fails_the_build(link, small_site):
 def test_the_explorer_is_embedded_where_there_is_one(small_site):
     start = START.read_text(encoding="utf-8").split("Positions that are added")[0]
     (small_site / "docs/index.md").write_text(start + "\n:::{toctree}\npage\n:::\n")
-    shutil.copy(ROOT / "docs/explorer.png", small_site / "docs")
+    shutil.copy(ROOT / "docs/explore-drag.png", small_site / "docs")
     for is_there in (False, True):
         if is_there:
             (small_site / "out/docs").mkdir(parents=True)
@@ -231,7 +231,7 @@ def test_the_explorer_is_embedded_where_there_is_one(small_site):
         done = build(small_site, out)
         assert done.returncode == 0, done.stderr
         text = (out / "docs/index.html").read_text(encoding="utf-8")
-        assert ("explorer.png" in text, '<iframe src="../explorer.html"' in text) == (
+        assert ("explore-drag.png" in text, '<iframe src="../explorer.html"' in text) == (
             not is_there,
             is_there,
         )
