@@ -22,6 +22,8 @@ def compiled() -> Any | None:
 def _kernels() -> Any | None:
     try:
         from wordwave import kernels
-    except ImportError:  # numba is missing, or too old for this numpy
-        return None
-    return kernels
+    except (ImportError, AttributeError, TypeError, OSError):
+        return None  # numba is missing, too old for this numpy, or another than we know
+    import numba
+
+    return None if getattr(numba.config, "DISABLE_JIT", False) else kernels

@@ -159,6 +159,25 @@ def test_bigrams_have_the_same_rows_on_both_paths(seed, n, drops):
     assert int(fast.min()) >= 0 and int(fast.max()) <= n
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"starts": torch.tensor([0, 3, 400])},
+        {"starts": torch.tensor([0, 9, 4])},
+        {"positions": torch.arange(1, 3)},
+        {"weights": torch.ones(9)},
+    ],
+    ids=["too long", "falling", "positions", "weights"],
+)
+def test_a_malformed_batch_is_refused(change):
+    embedding = build_embedding("complex-order", V, D, sparse=True)
+    batch = Batch(
+        torch.tensor([1, 2, 3, 4]), torch.tensor([0, 3, 4]), torch.arange(1, 5), torch.ones(4)
+    )
+    with pytest.raises(ValueError, match="batch"):
+        summed(embedding, batch._replace(**change))
+
+
 def test_dropout_keeps_its_share_and_the_scale():
     from wordwave.dropout import kept
 

@@ -164,3 +164,35 @@ def test_kernels_agree_with_padded_sentences(embedding, sparse, monkeypatch):
     assert fast_grads.keys() == slow_grads.keys()
     for name, grad in slow_grads.items():
         assert_close(fast_grads[name], grad, **rounding(terms=400, size=20))
+
+
+def test_torch_func_sees_the_same_model():
+    model, batch = bag(), Sentences.from_lists([[3, 7, 2], [5, 2]]).batch([0, 1])
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    buffers = dict(model.named_buffers())
+
+    def total(weights):
+        return torch.func.functional_call(model, (weights, buffers), (batch,)).sum()
+
+    _, value = torch.func.grad_and_value(total)(weights)
+    assert_close(value, model(batch).sum(), **rounding(terms=60, size=8))
+
+
+def test_the_weight_of_a_word_has_no_bigram():
+    model = bag()
+    with_pairs = model.embedding.weight
+    model.embedding.amplitude.bigrams = None
+    assert with_pairs.equal(model.embedding.weight)
+
+
+def test_shared_amplitudes_have_no_bigrams():
+    assert bag(share_amplitude="word").bigrams is None
+
+
+@pytest.mark.parametrize("key", [2**62, -5, 1, 19, 3 * 20 + 8])
+def test_keys_that_no_training_sets_are_refused(key):
+    table = bag().bigrams
+    table.check_keys()
+    table.keys[7] = key
+    with pytest.raises(ValueError, match="keys must be pairs of words"):
+        table.check_keys()

@@ -51,3 +51,14 @@ def test_the_kernels_are_used_for_float32_only():
     assert can_pool_windows(torch.zeros(1, 5, 8), first)
     assert not can_pool_windows(torch.zeros(1, 5, 8, dtype=torch.double), first)
     assert not can_pool_windows(torch.zeros(1, 5, 8), first.double())
+
+
+@pytest.mark.parametrize("without", ["", "1"])
+def test_a_weight_that_is_not_a_number_is_not_hidden(without, monkeypatch):
+    monkeypatch.setenv(SWITCH, without)
+    config = with_settings(ModelConfig(), encoder="cnn", embedding="none", dim=8, n_filters=4)
+    model = Classifier(config, 20, 2).eval()
+    with torch.no_grad():
+        next(model.encoder.convolutions[0].parameters()).view(-1)[0] = torch.nan
+        logits = model(torch.randint(1, 20, (3, 9)))
+    assert logits.isnan().any(1).all()

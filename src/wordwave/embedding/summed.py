@@ -23,6 +23,7 @@ from wordwave.embedding.wave import (
     check_ids,
     has_no_values,
 )
+from wordwave.errors import WordwaveError
 from wordwave.text.batching import Batch
 
 Tables = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]
@@ -181,6 +182,19 @@ def _is_sparse(embedding: Embedding) -> bool:
     return embedding.words.sparse if isinstance(embedding, WordEmbedding) else embedding.sparse
 
 
+def check_batch(batch: Batch) -> None:
+    """Refuse what the kernels would read or write out of bounds."""
+    ids, _, positions, weights = (part.shape for part in batch[:4])
+    ends = (int(batch.starts[0]), int(batch.starts[-1])) if len(batch.starts) else None
+    if not ids == positions == weights or ends != (0, len(batch.ids)):
+        raise WordwaveError(
+            "a batch must have a position and a weight for each id, and starts from 0 to their "
+            f"number, got {tuple(ids)}, {tuple(positions)}, {tuple(weights)} and starts {ends}"
+        )
+    if bool((batch.lengths < 0).any()):
+        raise WordwaveError("the starts of a batch must not fall")
+
+
 class Arguments:
     """The arrays and numbers that both kernels take."""
 
@@ -194,6 +208,7 @@ class Arguments:
         seed: int,
         added: Added | None,
     ) -> None:
+        check_batch(batch)
         self.tables, self.size = tables, batch.size
         self.padding = -1 if padding_idx is None else padding_idx
         self.added = _NONE if added is None else added.rows.numpy()

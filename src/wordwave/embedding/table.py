@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding.config import Sharing
+from wordwave.errors import WordwaveError
 
 
 class Table(nn.Module):
@@ -130,7 +131,17 @@ class Bigrams(Table):
         """The rows of pairs, 0 for those without one. Shape: two (...) -> (...)"""
         hashed = self._hash(before, ids)
         # The first word of a sentence, and padding, have a 0 in their pair, as no known pair has.
-        return hashed * (self.keys[hashed] == before * self.n_words + ids)
+        is_known = self.keys[hashed] == before * self.n_words + ids
+        return hashed * (is_known & (ids != 0))
+
+    def check_keys(self) -> None:
+        """Refuse keys that `assign` cannot have set, such as those of a damaged file."""
+        rows = self.keys.nonzero().squeeze(1)
+        keys = self.keys[rows]
+        first, second = keys // self.n_words, keys % self.n_words
+        in_range = (keys > 0) & (first < self.n_words) & (first > 0) & (second > 0)
+        if not bool((in_range & (self._hash(first, second) == rows)).all()):
+            raise WordwaveError("bigrams.keys must be pairs of words, each at its row")
 
     def draw_kept(self, *shape: int) -> Tensor | None:
         """Which sentences keep their bigrams in this training step, `None` for all."""

@@ -192,8 +192,8 @@ class WaveEmbedding(nn.Module):
 
         Shape: (V, 2·D)
         """
-        words = torch.arange(self.vocab_size, device=self.amplitude.weight.device)
-        return self.formula(words, words.new_zeros(1, 1))
+        words = torch.arange(self.vocab_size, device=self.amplitude.weight.device).unsqueeze(1)
+        return self.formula(words, words.new_zeros(1, 1)).squeeze(1)
 
     def resize(self, vocab_size: int) -> None:
         """Change the number of words in place: the first rows are kept, new words are drawn with

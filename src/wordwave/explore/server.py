@@ -90,11 +90,16 @@ def build_app(session: Session, port: int) -> Any:
     from starlette.routing import Route
 
     kinds = requests_of(session)
-    hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+    names = (HOST, "localhost")
+    hosts = {f"{name}:{port}" for name in names} | ({*names} if port == 80 else set())
 
     def answered(found: Any, status: int = 200) -> Response:
         # Words may hold halves of characters, which only an escape can hold.
-        return Response(json.dumps(found), status, SECURITY, "application/json")
+        try:
+            text = json.dumps(found, allow_nan=False)
+        except ValueError:
+            text, status = json.dumps({"error": "the model's weights are not finite"}), 422
+        return Response(text, status, SECURITY, "application/json")
 
     def refused(line: str, status: int) -> Response:
         return answered({"error": line}, status)

@@ -35,7 +35,8 @@ def pool_windows(products, bias, n_windows, out, at):
                     for o in range(n_out):
                         sums[o] += product[o]
                 for o in range(n_out):
-                    if sums[o] > best[o]:
+                    # A sum that is not a number stays, as in torch: a loss must not hide it.
+                    if best[o] == best[o] and not sums[o] <= best[o]:
                         best[o] = sums[o]
                         place[o] = first
 

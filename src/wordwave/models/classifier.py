@@ -15,6 +15,7 @@ from wordwave.embedding import Embedding, WaveEmbedding, build
 from wordwave.embedding.summed import bigrams_of, has_kernels, summed
 from wordwave.embedding.table import Bigrams
 from wordwave.embedding.views import WaveViews
+from wordwave.embedding.wave import has_no_values
 from wordwave.errors import WordwaveError
 from wordwave.layers import (
     LSTM,
@@ -210,7 +211,7 @@ class SentenceModel(nn.Module):
         embedding = self.embedding
         words = embedding.amplitude if isinstance(embedding, WaveEmbedding) else embedding.words
         words.lr_scale = ScaledBag.vector_lr_scale
-        if config.n_bigrams:
+        if config.n_bigrams and words.per_word:
             sizes = config.n_bigrams, config.dim
             options: dict[str, Any] = {"sparse": words.sparse, "dropout": config.bigram_dropout}
             words.bigrams = Bigrams(*sizes, n_words=embedding.vocab_size, **options)
@@ -240,7 +241,9 @@ class SentenceModel(nn.Module):
 
     def batch_vectors(self, batch: Batch) -> Tensor:
         """`sentence_vectors` of sentences without padding. Shape: (B, sentence_dim)"""
-        if not self.sums_words:
+        # Graphs and torch.func have no kernels, and bigrams are then found in padded sentences.
+        is_traced = self.bigrams is not None and has_no_values(batch.ids)
+        if not self.sums_words or is_traced:
             return self.sentence_vectors(*batch.padded())
         x = summed(self.embedding, batch, **self.sum_options(batch))
         return cx.magnitude(x) if self.by_magnitude else x

@@ -39,8 +39,8 @@ from wordwave.training.positions import check_random_positions
 NO_TARGET = -100
 """The target of words without a label, as in torch's cross-entropy."""
 FROM_HUB = "hf:"
-SAMPLE = 200_000
-"""Texts whose bigrams are counted."""
+SAMPLE, MOST_TOKENS = 200_000, 10_000_000
+"""Texts, and words of them, whose bigrams are counted."""
 MAX_BIGRAMS = 1 << 17
 CHECKED = 1000
 """Training texts whose predictions are checked to be of more than one class."""
@@ -282,25 +282,26 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
         hashed, length = config.text.unknown_words == "hashed", config.model.max_length
         encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
-        sample = encoder.encode(data.train.texts[:SAMPLE]).sentences
-        bigrams = repeated_bigrams(sample, len(vocabulary))
-        if config.model.encoder == "bag" and config.model.n_bigrams is None:
+        bigrams = None
+        if config.model.encoder == "bag" and config.model.n_bigrams != 0:
+            sample = encoder.encode(data.train.texts[:SAMPLE]).sentences
+            bigrams = repeated_bigrams(sample, len(vocabulary))
             # Two rows for each, so that most have one of their own.
-            n_bigrams = min(max(2 * len(bigrams), 2), MAX_BIGRAMS)
+            n_bigrams = config.model.n_bigrams or min(max(2 * len(bigrams), 2), MAX_BIGRAMS)
             config = replace(config, model=replace(config.model, n_bigrams=n_bigrams))
         make = partial(self.network_class, config.model, len(vocabulary), len(labels))
         check_training_fits(
             make,
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
             f"{config.model.dim:,} (--dim), a hidden layer of {config.model.hidden_dim:,} "
-            f"(--hidden-dim) and {len(labels):,} classes; a test set needs a confusion matrix of "
-            "all pairs of classes",
+            f"(--hidden-dim), {config.model.n_bigrams or 0:,} bigrams (--n-bigrams) and "
+            f"{len(labels):,} classes; a test set needs a confusion matrix of all pairs of classes",
             row_sparse=config.training.row_sparse,
             besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(data.train)) * len(labels)
             + (0 if data.test is None else confusion_bytes(len(labels))),
         )
         model = self.network(make, config, vocabulary, vectors)
-        if model.bigrams is not None:
+        if model.bigrams is not None and bigrams is not None:
             model.bigrams.assign(bigrams)
         self.text_model = TextClassifier(model, encoder, labels, config)
         train, dev, self.test = (
@@ -390,10 +391,11 @@ def repeated_bigrams(sentences: Sentences, n_words: int) -> Tensor:
 
     Shape: (N,), first·n_words + second
     """
-    ids = sentences.ids.long()
+    ids = sentences.ids[:MOST_TOKENS].long()
     pairs = ids[:-1] * n_words + ids[1:]
     inside = torch.ones(len(pairs), dtype=torch.bool)
-    inside[sentences.starts[1:] - 1] = False
+    ends = sentences.starts[1:] - 1
+    inside[ends[ends < len(pairs)]] = False
     found, counts = pairs[inside].unique(return_counts=True)
     found, counts = found[counts > 1], counts[counts > 1]
     return found[counts.argsort(descending=True, stable=True)]

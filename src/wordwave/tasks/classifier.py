@@ -20,7 +20,7 @@ from wordwave.models.classifier import Classifier, SentenceModel
 from wordwave.models.utils import count_parameters, eval_mode
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.tasks.run import TextModel
-from wordwave.tasks.run_folder import load_model, reading
+from wordwave.tasks.run_folder import WEIGHTS, load_model, reading
 from wordwave.text.batching import Sentences, by_length, consecutive
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import BPETokenizer, build_tokenizer
@@ -125,6 +125,9 @@ class TextClassifier(
         hashed = config.text.unknown_words == "hashed"
         encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
         model = load_model(folder, lambda: Classifier(config.model, len(vocabulary), len(labels)))
+        if model.bigrams is not None:
+            with reading(folder / WEIGHTS, "does not hold this model"):
+                model.bigrams.check_keys()
         return cls(model, encoder, labels, config)
 
     def generate_model_card(self, *args: Any, **details: Any) -> ModelCard:
