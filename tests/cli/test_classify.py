@@ -110,10 +110,12 @@ def test_predictions_as_a_table_keep_all_other_columns(cli, trained, tmp_path):
 
 
 def test_a_text_itself_is_classified_and_a_missing_file_is_not_taken_for_one(cli, trained):
-    for text in ("w1 yes w2", "yes " * 300):  # the second is too long for the name of a file
+    # A word, a text without spaces, and one that is too long for the name of a file.
+    for text in ("w1 yes w2", "yes", "excellent!", "这个手机不好", "yes " * 300):
         (one,) = answers(cli.call("predict", trained.folder, text))
         assert one["text"] == text and one["label"] in ('good "one"', "[bold]x[/]")
-    cli.refusal(cli.call("predict", trained.folder, "my reviews.csv"), "does not exist")
+    for name in ("my reviews.csv", "reviews.json", "folder/reviews"):
+        cli.refusal(cli.call("predict", trained.folder, name), "does not exist")
 
 
 def test_evaluate_takes_other_columns(cli, trained, tmp_path):

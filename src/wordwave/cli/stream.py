@@ -73,11 +73,14 @@ def _available_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def _is_literal_text(given: str) -> bool:
-    """Whether an argument is a text rather than a file: empty, or with spaces and no such file."""
+    """Whether an argument is a text rather than a file: there is no such file, and it is not
+    written as the name of one, with the ending of a file of texts or a folder."""
     if not given.strip():
         return True
     path = Path(given.strip())
-    if " " not in str(path) or path.suffix.lower() in (".txt", ".csv", ".tsv", ".jsonl", ".gz"):
+    if path.suffix.lower() in (".txt", ".csv", ".tsv", ".json", ".jsonl", ".gz"):
+        return False
+    if " " not in str(path) and any(mark in str(path) for mark in ("/", "\\")):
         return False
     try:
         return not path.exists()
