@@ -282,7 +282,7 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         self.notes = [f"{len(vocabulary):,} words, {len(labels)} classes"]
         hashed, length = config.text.unknown_words == "hashed", config.model.max_length
         encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
-        bigrams = None
+        bigrams, n_bigrams = None, 0
         if config.model.encoder == "bag" and config.model.n_bigrams != 0:
             sample = encoder.encode(data.train.texts[:SAMPLE]).sentences
             bigrams = repeated_bigrams(sample, len(vocabulary))
@@ -294,7 +294,7 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
             make,
             f"it has {len(vocabulary):,} words (--max-vocabulary, --min-count) of width "
             f"{config.model.dim:,} (--dim), a hidden layer of {config.model.hidden_dim:,} "
-            f"(--hidden-dim), {config.model.n_bigrams or 0:,} bigrams (--n-bigrams) and "
+            f"(--hidden-dim), {n_bigrams:,} bigrams (--n-bigrams) and "
             f"{len(labels):,} classes; a test set needs a confusion matrix of all pairs of classes",
             row_sparse=config.training.row_sparse,
             besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(data.train)) * len(labels)
