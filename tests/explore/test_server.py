@@ -68,7 +68,10 @@ def test_it_answers_as_the_session_does(site):
 @pytest.mark.parametrize("path", ["/", "/static/main.js", "/api/predict"])
 def test_other_sites_and_other_names_are_refused(site, headers, path):
     body = SENTENCE if path.startswith("/api") else None
-    answer, content = site.ask(path, body, **headers)
+    try:
+        answer, content = site.ask(path, body, **headers)
+    except ConnectionResetError:
+        return  # refused before its body was read, so that the answer may be lost
     assert answer.status in (400, 403)
     assert "probabilities" not in content and "<main" not in content
 
