@@ -1,8 +1,9 @@
 """`python -m benchmarks.explorer`: the explorer's page, its size and the latency of a drag.
 
 A classifier of 20,000 words and 128 dimensions with default settings is exported as a page, its
-frequencies moved at random as training would, and a word of a sentence of 40 words is dragged
-through all places by the mouse in Chromium. Needs Playwright and a browser (make browser).
+frequencies moved and its n-grams drawn at random in place of training, and a word of a sentence of
+40 words is dragged through all places by the mouse in Chromium, there and back, several times.
+Needs Playwright and a browser (make browser).
 """
 
 from __future__ import annotations
@@ -70,12 +71,19 @@ def classifier(n_words: int, dim: int) -> TextClassifier:
     with torch.no_grad():
         frequency: Any = model.embedding.frequency
         frequency.weight.add_(torch.randn_like(frequency.weight) * TRAINED)
+        assert model.ngrams is not None
+        # Of the word and of some ten n-grams: two coefficients, and squares of idf weights.
+        sizes = torch.tensor([1.0, 1.0, 50.0, 1.0, 1.0, 500.0])
+        model.ngrams.words[1:] = torch.randn(len(vocabulary) - 1, 6).abs() * sizes
     encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=config.max_length)
     return TextClassifier(model, encoder, ["no", "yes"], ClassificationConfig(model=config))
 
 
-def drag_latencies(page: Exported, program: str) -> tuple[list[list[float]], str]:
-    """What `WATCH` finds while a word is dragged to every place, and the version of the browser."""
+def drag_latencies(
+    page: Exported, program: str, drags: int
+) -> tuple[list[list[float]], float, str]:
+    """What `WATCH` finds while a word is dragged to every place, the CPU seconds of the page's
+    process, which other work on the machine does not prolong, and the version of the browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -85,17 +93,27 @@ def drag_latencies(page: Exported, program: str) -> tuple[list[list[float]], str
         tab.wait_for_selector("body[data-ready]")
         tab.wait_for_timeout(1500)
         tab.evaluate(WATCH)
+        devtools = tab.context.new_cdp_session(tab)
+        devtools.send("Performance.enable")
+
+        def cpu_seconds() -> float:
+            metrics = devtools.send("Performance.getMetrics")["metrics"]
+            return next(float(one["value"]) for one in metrics if one["name"] == "ProcessTime")
+
+        began = cpu_seconds()
         boxes = [tile.bounding_box() for tile in tab.locator("#tiles .tile").all()]
         centres = [(b["x"] + b["width"] * 0.6, b["y"] + b["height"] / 2) for b in boxes if b]
-        tab.mouse.move(*centres[0])
-        tab.mouse.down()
-        for x, y in [*centres[1:], *reversed(centres)]:
-            tab.mouse.move(x, y, steps=2)
-            tab.wait_for_timeout(60)
-        tab.mouse.up()
+        for _ in range(drags):
+            tab.mouse.move(*centres[0])
+            tab.mouse.down()
+            for x, y in [*centres[1:], *reversed(centres)]:
+                tab.mouse.move(x, y, steps=2)
+                tab.wait_for_timeout(60)
+            tab.mouse.up()
+        cpu = cpu_seconds() - began
         found, version = tab.evaluate("window.latencies"), browser.version
         browser.close()
-    return found, version
+    return found, cpu, version
 
 
 def summary(times: list[float]) -> dict[str, float]:
@@ -109,6 +127,7 @@ def main() -> int:
     parser.add_argument("--words", type=int, default=20_000, help="size of the vocabulary")
     parser.add_argument("--dim", type=int, default=128, help="dimensions")
     parser.add_argument("--length", type=int, default=40, help="words of the sentence")
+    parser.add_argument("--drags", type=int, default=5, help="there and back, so many times")
     parser.add_argument("--output", type=Path, default=RECORDS, help="append a record to this file")
     options = parser.parse_args()
     program = shutil.which("chromium") or shutil.which("google-chrome")
@@ -120,7 +139,7 @@ def main() -> int:
     text = " ".join(random.Random(1).sample(model.encoder.vocabulary.words[2:], options.length))
     with tempfile.TemporaryDirectory() as folder:
         page = export_page(model, Path(folder) / "page.html", examples=[text])
-        latencies, browser = drag_latencies(page, program)
+        latencies, cpu, browser = drag_latencies(page, program, options.drags)
     answer, frame = (summary([one[i] for one in latencies]) for i in range(2))
     record = {
         "words": options.words,
@@ -133,6 +152,7 @@ def main() -> int:
         "moves": len(latencies),
         "answer_ms": answer,
         "frame_ms": frame,
+        "cpu_ms": round(1000 * cpu / len(latencies), 1),
         "load": round(os.getloadavg()[0], 1),
         "cores": os.cpu_count(),
         "browser": browser,

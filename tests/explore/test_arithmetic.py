@@ -3,12 +3,14 @@
 import random
 
 import pytest
+import torch
 
 from wordwave.explore import Bag, Session, export_page
 from wordwave.tasks.explain import explain
 from wordwave.text.tokenizers import build_tokenizer
 
 CLOSE = 1e-6  # of probabilities: float32 in PyTorch, float64 in the page
+CLOSE_ODDS = 2e-5  # of log-odds: 1 unit of a float32 logit of up to 30 is 2e-6
 EDIT = {"amplitude": 1.7, "frequency": 0.4, "phase": 0.9, "damping": 0.05, "dimension": None}
 TEXT = "the dog bites the man , not good"
 ODD = [
@@ -25,8 +27,8 @@ ODD = [
 ]
 
 
-def close(found, expected):
-    return found == pytest.approx(expected, abs=CLOSE)
+def close(found, expected, within=CLOSE):
+    return found == pytest.approx(expected, abs=within)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_probabilities_sweeps_and_sensitivities(make, node, tmp_path, settings, 
     expected = session.sweep(TEXT, order, edits, 2)["probabilities"]
     assert all(map(close, sweep["probabilities"], expected))
     for name, values in session.sensitivity(TEXT, order, edits).items():
-        assert close(sensitivity[name], values)
+        assert close(sensitivity[name], values, CLOSE_ODDS)
     expected = session.nearest(3)["nearest"]
     assert [n["cosine"] for n in nearest] == pytest.approx(
         [n["cosine"] for n in expected], abs=1e-5
@@ -85,25 +87,62 @@ def test_bigrams_and_scaled_sums(with_bigrams, node, tmp_path):
     )
     expected = session.predict(TEXT, order, edits)
     assert close(predicted["probabilities"], expected["probabilities"])
-    assert close(sensitivity["place"], session.sensitivity(TEXT, order, edits)["place"])
+    expected = session.sensitivity(TEXT, order, edits)
+    assert close(sensitivity["place"], expected["place"], CLOSE_ODDS)
     expected = session.waves(ids, [0, *ids[:-1]])["waves"]
     for one, other in zip(waves, expected, strict=True):
         assert list(one["amplitude"].values()) == pytest.approx(other["amplitude"], abs=1e-5)
     assert session.about()["pooling"] == "sqrt"
 
 
+def test_ngrams(with_ngrams, node, tmp_path):
+    classifier, path = with_ngrams(), tmp_path / "page.html"
+    done = export_page(classifier, path, twin=with_ngrams(embedding="tpe", n_bigrams=0))
+    rounded = Bag.describe(classifier, done.precision).rounded(classifier)
+    session, order = Session(rounded, name="x"), [1, 2, 3, 0, 7, 6, 5, 4]
+    given = {"text": TEXT, "order": order, "edits": [{"id": 3, **EDIT}]}
+    plain = given | {"edits": []}
+    asked = [
+        ("predict", given),
+        ("predict", plain),
+        ("sensitivity", given),
+        ("predict", {"text": TEXT}),
+    ]
+    changed, moved, sensitivity, original = node(path, asked)
+    for found, edits in ((changed, given["edits"]), (moved, [])):
+        expected = session.predict(TEXT, order, edits)["probabilities"]
+        assert close(found["probabilities"], expected)
+    for name, values in session.sensitivity(TEXT, order, given["edits"]).items():
+        assert close(sensitivity[name], values, CLOSE_ODDS)
+    assert original["twin"] == pytest.approx(moved["twin"], abs=1e-9)
+
+
 def test_the_figures_are_those_of_explain(page, node):
     (found,) = node(page.path, [("sensitivity", {"text": TEXT})])
     expected = explain(page.ours, TEXT).words
-    assert close(found["word"], [word.importance for word in expected])
-    assert close(found["place"], [word.moved_mean for word in expected])
+    assert close(found["word"], [word.importance for word in expected], CLOSE_ODDS)
+    assert close(found["place"], [word.moved_mean for word in expected], CLOSE_ODDS)
+
+
+def test_the_figures_of_a_certain_prediction_are_those_of_explain_too(make, node, tmp_path):
+    classifier = make(pooling="sum", hidden_dim=0)
+    with torch.no_grad():
+        classifier.model.head[-1].weight *= 1000  # p is 1 whatever word is removed
+    export_page(classifier, tmp_path / "page.html", precision="float32")
+    (found,) = node(tmp_path / "page.html", [("sensitivity", {"text": TEXT})])
+    expected = explain(classifier, TEXT)
+    assert expected.probability == 1
+    for name, values in (("word", "importance"), ("place", "moved_mean")):
+        figures = [getattr(word, values) for word in expected.words]
+        assert min(map(abs, figures)) > 1
+        assert found[name] == pytest.approx(figures, rel=1e-3)
 
 
 def test_of_a_long_sentence_some_moves_are_tried_as_in_pytorch(page, node):
     text = " ".join(random.Random(0).choices(("the", "dog", "bites", "man", "not"), k=38))
     (found,) = node(page.path, [("sensitivity", {"text": text})])
     expected = Session(page.ours, name="x").sensitivity(text, list(range(38)), [])
-    assert found["place"] == pytest.approx(expected["place"], abs=1e-5)
+    assert found["place"] == pytest.approx(expected["place"], abs=CLOSE_ODDS)
 
 
 def test_the_twin_with_added_positions_stays_put(page, node):

@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 
 from tolerance import rounding
 from wordwave.errors import WordwaveError
+from wordwave.explore import Session
 from wordwave.explore.bag import LONGEST, MOST_ANGLE, Bag, by_columns, by_rows
 from wordwave.tasks.classifier import logits_of
 from wordwave.text.batching import Sentences
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.tokenizers import train_bpe
+from wordwave.text.vocabulary import SPECIALS
 
 MODELS = {
     "default": {},
@@ -67,6 +71,62 @@ def test_bigrams_and_scaled_sums(with_bigrams, embedding, precision):
     assert bag.tables["pairs"].values.tolist() == [[2, 2], [3, 4], [4, 5], [5, 3], [7, 3]]
 
 
+@pytest.mark.parametrize("settings", [{}, {"n_bigrams": 0}, {"embedding": "tpe"}], ids=str)
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_ngrams(with_ngrams, settings, precision):
+    classifier = with_ngrams(**settings)
+    bag = Bag.describe(classifier, precision)
+    rows = [[2, 3, 4, 2, 5], [6, 7, 10, 8, 9], [6, 7, 6, 7, 6, 7], [1, 1], [1, 3]]
+    found = np.stack([bag.probabilities(row) for row in rows])
+    close = rounding(terms=500)
+    np.testing.assert_allclose(found, in_torch(bag.rounded(classifier), rows), **close)
+    difference, loss = bag.check(classifier)
+    assert difference < 1e-4
+    if precision == "float32":
+        np.testing.assert_allclose(found, in_torch(classifier, rows), **close)
+        return
+    assert loss < 0.01
+    assert bag.tables["ngrams.words"].values.dtype == np.float16
+    # Without the n-grams the page is another one.
+    classifier.model.ngrams.words.zero_()
+    assert np.abs(found - in_torch(classifier, rows)).max() > 0.02
+
+
+def test_ngrams_of_other_pairs_are_not_stored(with_ngrams):
+    bag = Bag.describe(with_ngrams())
+    n_pairs = len(bag.tables["pairs"].values)
+    assert 0 < n_pairs < 40 and len(bag.tables["ngrams.bigrams"].values) == n_pairs
+
+
+def test_ngrams_of_very_long_words_keep_their_squares(with_ngrams):
+    classifier = with_ngrams()
+    classifier.model.ngrams.words[3, -1] = 1e6
+    bag = Bag.describe(classifier)
+    assert bag.tables["ngrams.words"].values.dtype == np.float32
+    assert bag.check(classifier)[0] < 1e-4
+
+
+def test_ngrams_that_are_not_numbers_are_refused(with_ngrams):
+    classifier = with_ngrams()
+    classifier.model.ngrams.words[3, 1] = torch.nan
+    with pytest.raises(WordwaveError, match="finite"):
+        Bag.describe(classifier)
+
+
+def test_a_session_counts_the_ngrams_of_unknown_words(with_ngrams):
+    classifier = with_ngrams()
+    session, text = Session(classifier, name="x"), "bitten dogs bad bitten"
+    still = {"id": 1, "amplitude": 1.0, "frequency": 1.0, "phase": 0.0, "damping": 0.0}
+    unspelled = in_torch(classifier, [classifier.encoder.encode([text]).sentences.ids.tolist()])
+    for order in ([0, 1, 2, 3], [3, 0, 2, 1]):
+        given = " ".join(text.split()[i] for i in order)
+        expected = classifier.probabilities([given])[0].tolist()
+        for edits in ([], [still | {"dimension": None}]):
+            found = session.predict(text, order, edits)["probabilities"]
+            assert found == pytest.approx(expected, abs=1e-5)
+    assert np.abs(unspelled[0] - classifier.probabilities([text])[0].numpy()).max() > 0.01
+
+
 @given(st.integers(0, 10_000), st.floats(1e-6, 1e3), st.integers(1, 6))
 def test_rounded_rows_are_within_half_a_step(seed, size, width):
     table = np.random.default_rng(seed).normal(0, size, (5, width)).astype(np.float32)
@@ -110,6 +170,22 @@ def test_what_a_page_cannot_compute_is_refused_in_one_line(make, settings, said)
     with pytest.raises(WordwaveError, match="without --html the explorer computes it") as raised:
         Bag.describe(make(**settings))
     assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_subwords_are_refused_in_one_line_and_served(make):
+    tokenizer = train_bpe(["dog bites man"] * 3, 300)
+    classifier = make(words=[word for word in tokenizer.words if word not in SPECIALS])
+    classifier.encoder = TextEncoder(tokenizer, classifier.encoder.vocabulary, max_length=40)
+    with pytest.raises(WordwaveError, match="without --html the explorer computes it") as raised:
+        Bag.describe(classifier)
+    assert "plain and kim, got 'bpe'" in str(raised.value) and "\n" not in str(raised.value)
+    session = Session(classifier, name="x")
+    assert [word["text"] for word in session.tokens("man bites dog")["words"]] == [
+        *("man", "bites", "dog")
+    ]
+    found = session.predict("dog bites man", [2, 1, 0], [])["probabilities"]
+    expected = classifier.probabilities(["man bites dog"])[0].tolist()
+    assert found == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_layer_that_a_page_does_not_have_is_refused(make):

@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -158,6 +159,8 @@ class Bag:
             return weight.astype(np.float64) @ x + bias[0]
         if op == "relu":
             return np.maximum(x, 0)
+        if op == "ngrams":
+            return layer["scale"] * x + self._ngrams(layer, ids)
         assert op == "softmax"
         grown = np.exp(x - x.max())
         return grown / grown.sum()
@@ -190,12 +193,32 @@ class Bag:
         pairs = layer["bigrams"]
         if not pairs:
             return 0.0
-        row_of = {pair: i for i, pair in enumerate(map(tuple, self.values[pairs["pairs"]]))}
-        vectors = self.values[pairs["vectors"]].astype(np.float64)
+        vectors = self.values[pairs["vectors"]]
         found = np.zeros((len(ids), vectors.shape[1]))
         for i, pair in enumerate(pairwise(ids.tolist()), start=1):
-            if pair in row_of:
-                found[i] = pairs["scale"] * vectors[row_of[pair]]
+            if pair in self._row_of:
+                found[i] = pairs["scale"] * vectors[self._row_of[pair]].astype(np.float64)
+        return found
+
+    @cached_property
+    def _row_of(self) -> dict[tuple[int, int], int]:
+        """The row of each pair of ids that has one."""
+        pairs = self.values["pairs"].tolist() if "pairs" in self.values else []
+        return {(first, second): i for i, (first, second) in enumerate(pairs)}
+
+    def _ngrams(self, layer: dict[str, Any], ids: Array) -> Array:
+        """The logits of `NgramLogits`, without n-grams of unknown words. Shape: L ids -> (C,)"""
+
+        def total(name: str, rows: Any) -> Array:
+            return self.values[layer[name]][rows].sum(axis=0, dtype=np.float64)
+
+        of_words, of_subwords = np.split(total("words", np.unique(ids)), 2)
+        if layer["bigrams"]:
+            known = {self._row_of[pair] for pair in pairwise(ids.tolist()) if pair in self._row_of}
+            of_words = of_words + total("bigrams", list(known))
+        found = total("bias", slice(None))
+        for sums in (of_words, of_subwords):
+            found = found + sums[:-1] / math.sqrt(max(sums[-1], 1e-12))
         return found
 
     def _words(self, layer: dict[str, Any], ids: Array) -> Array:
@@ -254,6 +277,8 @@ class Bag:
         if len(pairs := self.values.get("pairs", np.zeros((0, 2)))):  # which are rare otherwise
             for row in rows[1::2]:
                 row[:2] = pairs[rng.integers(len(pairs))].tolist()
+        for row in rows[::3]:  # repeated words and pairs, which count once as n-grams
+            row[len(row) // 2 :] = row[: len(row) - len(row) // 2]
         ours = np.stack([self.probabilities(row) for row in rows])
         sentences = Sentences.from_lists(rows)
 
@@ -313,6 +338,7 @@ class _Builder:
         if model.by_magnitude:
             layers.append({"op": "magnitude"})
         layers += [entry for layer in model.head for entry in self._layer(layer)]
+        layers += self._ngrams(layers[0]["bigrams"])
         bag = Bag(self.tables, [*layers, {"op": "softmax"}], model.embedding.vocab_size)
         bag.rows_of = self.rows_of
         return bag
@@ -405,6 +431,27 @@ class _Builder:
         self.rows_of[name] = rows
         return {"vectors": name, "pairs": "pairs", "scale": scale}
 
+    def _ngrams(self, pairs: dict[str, Any] | None) -> list[dict[str, Any]]:
+        """Of a model with n-grams, the sums of each word and of each pair that has a vector."""
+        ngrams = self.model.ngrams
+        if ngrams is None:
+            return []
+        layer = {"op": "ngrams", "words": "ngrams.words", "bigrams": None, "bias": "ngrams.bias"}
+        self._halved("ngrams.words", _finite(ngrams.words))
+        self._plain("ngrams.bias", _finite(ngrams.bias)[None])
+        if pairs:
+            rows = self.rows_of["ngrams.bigrams"] = self.rows_of[pairs["vectors"]]
+            layer["bigrams"] = self._halved("ngrams.bigrams", _finite(ngrams.bigrams)[rows])
+        return [layer | {"scale": float(self.model.scale)}]
+
+    def _halved(self, name: str, values: Array) -> str:
+        """float16, or float32 for numbers that are too large: the n-grams of a word of hundreds of
+        letters have such a sum of squares."""
+        fits = np.abs(values).max(initial=0) <= np.finfo(np.float16).max
+        is_exact = self.precision == "float32" or not fits
+        self.tables[name] = Stored(values.astype(np.float32 if is_exact else np.float16))
+        return name
+
     def _turning(self, table: Table, view: str) -> str:
         """Frequencies or phases: rounding must not turn a wave by much."""
         name, values = self._named(table)
@@ -416,10 +463,14 @@ class _Builder:
         return name
 
     def _named(self, table: Table) -> tuple[str, Array]:
-        values = table.weight.detach().float().cpu().numpy()
-        if not math.isfinite(float(np.abs(values).sum(dtype=np.float64))):
-            raise WordwaveError("the weights of the model must be finite numbers")
-        return self.names[id(table.weight)], values
+        return self.names[id(table.weight)], _finite(table.weight)
+
+
+def _finite(weight: torch.Tensor) -> Array:
+    values: Array = weight.detach().float().cpu().numpy()
+    if not math.isfinite(float(np.abs(values).sum(dtype=np.float64))):
+        raise WordwaveError("the weights of the model must be finite numbers")
+    return values
 
 
 def _sinusoids(embedding: SinusoidalPositionEmbedding, longest: int) -> Array:

@@ -103,7 +103,7 @@ def built_in(kind: EmbeddingKind, folder: Path, watch: Callable[[str], None]) ->
         watch(f"Training the built-in model ({kind}) on {N_TRAIN:,} generated sentences …")
         job = ClassificationJob(config)
         job.prepare(data)
-        for _ in job.training().run():
+        for _ in job.run(job.training()):
             pass
         job.text_model.model.eval()
         job.text_model.save(run)

@@ -21,8 +21,11 @@ from wordwave.tasks.explain import (
     after_changes,
     effects_of_moves,
     joined,
+    log_odds,
     moved,
     moves_to_try,
+    nearest_rows,
+    sentences_of_orders,
     token_text,
     tokenized,
     without,
@@ -104,6 +107,7 @@ class Session:
             "longest": min(classifier.encoder.max_length, LONGEST),
             "views": [view for view in views if view != "context"] if is_wave else [],
             "bigrams": getattr(getattr(embedding, "amplitude", None), "bigrams", None) is not None,
+            "ngrams": classifier.model.ngrams is not None,
             "twin": None if self.twin is None else self.twin.config.model.embedding.kind,
             "examples": self.examples,
         }
@@ -126,12 +130,14 @@ class Session:
         """The probabilities of the classes, of the model and of its twin."""
         tokens, ids, _ = self._tokenized(self.classifier, text)
         places = self._checked(order, len(ids))
-        (found,) = self._probabilities(ids, places.unsqueeze(0), edits)
+        (found,) = self._logits(tokens, ids, places.unsqueeze(0), edits).softmax(-1)
         twin = None
         if self.twin is not None:
             said = joined(self.classifier.encoder.tokenizer, [tokens[i] for i in order])
-            _, same, _ = self._tokenized(self.twin, said)
-            (twin,) = _probabilities(self.twin, same.unsqueeze(0))
+            others, same, _ = self._tokenized(self.twin, said)
+            order_of_twin = torch.arange(len(same)).unsqueeze(0)
+            sentences = sentences_of_orders(self.twin.encoder, others, same, order_of_twin)
+            (twin,) = _logits(self.twin, sentences).softmax(-1)
         return {
             "probabilities": found.tolist(),
             "twin": None if twin is None else twin.tolist(),
@@ -141,35 +147,36 @@ class Session:
         self, text: str, order: Sequence[int], edits: Sequence[Edit], place: int
     ) -> dict[str, Any]:
         """The probabilities with one word moved to each place."""
-        _, ids, _ = self._tokenized(self.classifier, text)
+        tokens, ids, _ = self._tokenized(self.classifier, text)
         places = self._checked(order, len(ids))
         if not 0 <= place < len(ids):
             raise WordwaveError(f"place must be in [0, {len(ids)}), got {place}")
         moves = torch.tensor([(place, to) for to in range(len(ids))])
-        found = self._probabilities(ids, places[moved(moves, len(ids))], edits)
-        return {"probabilities": found.tolist()}
+        found = self._logits(tokens, ids, places[moved(moves, len(ids))], edits)
+        return {"probabilities": found.softmax(-1).tolist()}
 
     def sensitivity(self, text: str, order: Sequence[int], edits: Sequence[Edit]) -> dict[str, Any]:
-        """What each word brings, and what its place brings: the figures of `explain`."""
-        _, ids, _ = self._tokenized(self.classifier, text)
+        """What each word brings to the log-odds of the predicted class, and what its place brings:
+        the figures of `explain`."""
+        tokens, ids, _ = self._tokenized(self.classifier, text)
         places, n = self._checked(order, len(ids)), len(ids)
-        (original,) = self._probabilities(ids, places.unsqueeze(0), edits)
+        original = self._logits(tokens, ids, places.unsqueeze(0), edits)
         predicted = int(original.argmax())
 
         def outputs(orders: Tensor) -> Tensor:
-            return self._probabilities(ids, places[orders], edits)
+            return self._logits(tokens, ids, places[orders], edits)
 
         def evaluate(changes: Tensor, orders: Callable[[Tensor], Tensor]) -> Tensor:
             return after_changes(outputs, predicted, AT_ONCE, changes, orders)[0]
 
-        p, moves = original[predicted], moves_to_try(n, MOST_MOVES)
-        removed = evaluate(torch.arange(n), lambda words: without(words, n)) if n > 1 else p
+        (odds,), moves = log_odds(original, predicted), moves_to_try(n, MOST_MOVES)
+        removed = evaluate(torch.arange(n), lambda words: without(words, n)) if n > 1 else odds
         after = evaluate(moves, lambda batch: moved(batch, n))
         change = torch.full((n, n), torch.nan, dtype=torch.double)
-        change[moves[:, 0], moves[:, 1]] = after - p
+        change[moves[:, 0], moves[:, 1]] = after - odds
         change.fill_diagonal_(0.0)
         effects = effects_of_moves(change)
-        brought = (p - removed).expand(n).tolist() if n > 1 else [0.0]
+        brought = (odds - removed).expand(n).tolist() if n > 1 else [0.0]
         return {"predicted": predicted, "word": brought, "place": [mean for mean, _, _ in effects]}
 
     @torch.no_grad()
@@ -233,16 +240,10 @@ class Session:
             "delta": delta,
         }
 
-    @torch.no_grad()
     def nearest(self, word: int) -> dict[str, Any]:
         """The words whose amplitudes (or vectors) are most similar, by the cosine."""
         self._ids([word])
-        embedding = self.embedding
-        table = embedding.vectors.float().expand(embedding.vocab_size, -1)
-        cosines = F.cosine_similarity(table, table[word].unsqueeze(0), dim=1)
-        cosines[[*range(len(SPECIALS)), word]] = -2.0
-        n = min(N_NEAREST, len(table) - len(SPECIALS) - (word >= len(SPECIALS)))
-        values, rows = cosines.topk(max(n, 0))
+        rows, values = nearest_rows(self.embedding, word, N_NEAREST)
         encoder = self.classifier.encoder
         shown = [token_text(encoder.tokenizer, encoder.vocabulary.words[i]) for i in rows.tolist()]
         return {
@@ -252,10 +253,13 @@ class Session:
             ]
         }
 
-    def _probabilities(self, ids: Tensor, orders: Tensor, edits: Sequence[Edit]) -> Tensor:
+    def _logits(
+        self, tokens: list[str], ids: Tensor, orders: Tensor, edits: Sequence[Edit]
+    ) -> Tensor:
         """Shape: ids (L,), orders (N, M) -> (N, n_classes)"""
         _check_edits(self.embedding, edits)
-        return _probabilities(self.classifier, ids[orders], edits)
+        sentences = sentences_of_orders(self.classifier.encoder, tokens, ids, orders)
+        return _logits(self.classifier, sentences, edits)
 
     def _tokenized(self, classifier: TextClassifier, text: str) -> tuple[list[str], Tensor, int]:
         """Tokens and ids, cut to what the explorer shows, and the number of tokens beyond."""
@@ -278,22 +282,28 @@ def _short(values: Tensor) -> list[float]:
     return [float(f"{x:.4g}") for x in values.float().cpu().tolist()]
 
 
-def _probabilities(classifier: TextClassifier, ids: Tensor, edits: Sequence[Edit] = ()) -> Tensor:
-    """Shape: ids (N, L) -> (N, n_classes)"""
-    if not edits:
-        lengths = torch.full((len(ids),), ids.shape[1])
-        logits = logits_of(classifier.model, Sentences(ids.flatten(), lengths))
-        return finite(logits).double().softmax(-1)
+def _logits(classifier: TextClassifier, sentences: Sentences, edits: Sequence[Edit] = ()) -> Tensor:
+    """Shape: N sentences of the same length -> (N, n_classes), float64"""
     model = classifier.model
+    if not edits:
+        return finite(logits_of(model, sentences)).double()
     parts = []
     with eval_mode(model) as device:
-        for batch in ids.to(device).split(AT_ONCE):
+        unknown = None
+        if model.ngrams is not None:
+            unknown = model.ngrams.sums_of_unknown(sentences.unknown, len(sentences))
+        for rows in torch.arange(len(sentences)).split(AT_ONCE):
+            batch = sentences.padded(rows).to(device)
             z, position = model.embedding(batch), count_positions(batch, None)
             for edit in edits:
                 z = _changed(model.embedding, edit, batch, position, z)
             x = model._encode(z, torch.ones_like(batch, dtype=torch.bool), None)
-            parts.append(model.head(cx.magnitude(x) if model.by_magnitude else x).float().cpu())
-    return finite(torch.cat(parts)).double().softmax(-1)
+            logits = model.head(cx.magnitude(x) if model.by_magnitude else x)
+            if model.ngrams is not None:
+                added = model.ngram_logits(batch, None if unknown is None else unknown[rows])
+                logits = model.scale * logits + added
+            parts.append(logits.float().cpu())
+    return finite(torch.cat(parts)).double()
 
 
 def _check_edits(embedding: Any, edits: Sequence[Edit]) -> None:

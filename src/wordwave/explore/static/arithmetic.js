@@ -82,6 +82,7 @@ export class Bag {
   constructor(model, buffer) {
     this.tables = new Map(model.tables.map((entry) => [entry.name, new Table(entry, buffer)]));
     [this.embedding, this.pool, ...this.head] = model.layers;
+    if (this.head.pop().op !== "softmax") throw new Error("the last layer of a model must be softmax");
     this.isWave = this.embedding.op === "waves";
     const words = this.tables.get(this.isWave ? this.embedding.amplitude : this.embedding.vectors);
     this.words = words;
@@ -94,6 +95,7 @@ export class Bag {
     }
     this.rows = new Map();
     this.vectors = new Map();
+    this.cachedRows = new Map();
     this.cachedFor = "";
     this.weights = new Map();
     for (const layer of this.head.filter(({ op }) => op === "linear")) {
@@ -175,6 +177,11 @@ export class Bag {
 
   /** The probabilities of the classes for a sentence of ids; edits are by id. */
   probabilities(ids, edits = new Map()) {
+    return Array.from(softmax(this.logits(ids, edits)));
+  }
+
+  /** The numbers whose softmax are the probabilities. */
+  logits(ids, edits = new Map()) {
     const length = ids.length;
     const changed = JSON.stringify([length, [...edits]]);
     if (this.cachedFor !== changed || this.vectors.size > MOST_CACHED) {
@@ -197,11 +204,11 @@ export class Bag {
     });
     const share = { mean: length, sqrt: Math.sqrt(length) }[this.pool.kind];
     if (share) x = x.map((value) => value / share);
-    for (const layer of this.head) x = this.apply(layer, x);
-    return Array.from(x);
+    for (const layer of this.head) x = this.apply(layer, x, ids);
+    return x;
   }
 
-  apply(layer, x) {
+  apply(layer, x, ids) {
     if (layer.op === "magnitude") {
       const n = x.length / 2;
       return Float64Array.from({ length: n }, (_, d) => Math.hypot(x[d], x[n + d]));
@@ -215,12 +222,54 @@ export class Bag {
       });
     }
     if (layer.op === "relu") return x.map((value) => Math.max(value, 0));
-    if (layer.op !== "softmax") throw new Error(`this page has no operation ${layer.op}`);
-    const most = Math.max(...x);
-    const grown = x.map((value) => Math.exp(value - most));
-    const total = grown.reduce((a, b) => a + b, 0);
-    return grown.map((value) => value / total);
+    if (layer.op === "ngrams") {
+      const added = this.ngrams(layer, ids);
+      return x.map((value, i) => layer.scale * value + added[i]);
+    }
+    throw new Error(`this page has no operation ${layer.op}`);
   }
+
+  /** The logits of n-grams, those of unknown words left out: each distinct word and pair counts once. */
+  ngrams({ words, bigrams, bias }, ids) {
+    const found = Float64Array.from(this.tables.get(bias).row(0));
+    const n = found.length;
+    const sums = new Float64Array(2 * n + 2); // of words and bigrams, then of parts of words
+    const add = (name, index) => this.cachedRow(name, index).forEach((value, d) => (sums[d] += value));
+    for (const id of new Set(ids)) add(words, id);
+    if (bigrams) {
+      const pairs = new Set(ids.slice(1).map((id, i) => this.bigrams.get(ids[i] * MOST_WORDS + id)));
+      pairs.delete(undefined);
+      for (const pair of pairs) add(bigrams, pair);
+    }
+    for (const start of [0, n + 1]) {
+      const size = Math.sqrt(Math.max(sums[start + n], 1e-12));
+      for (let c = 0; c < n; c++) found[c] += sums[start + c] / size;
+    }
+    return found;
+  }
+
+  cachedRow(name, index) {
+    if (this.cachedRows.size > MOST_CACHED) this.cachedRows.clear();
+    const key = `${name} ${index}`;
+    if (!this.cachedRows.has(key)) this.cachedRows.set(key, this.tables.get(name).row(index));
+    return this.cachedRows.get(key);
+  }
+}
+
+/** Probabilities of logits. */
+export function softmax(logits) {
+  const most = Math.max(...logits);
+  const grown = logits.map((value) => Math.exp(value - most));
+  const total = grown.reduce((a, b) => a + b, 0);
+  return grown.map((value) => value / total);
+}
+
+/** ln(p / (1 − p)) of one class, without 1 − p, which is 0 for large logits; a single output as it is. */
+export function logOdds(logits, predicted) {
+  const others = logits.filter((_, i) => i !== predicted);
+  if (!others.length) return logits[predicted];
+  const most = Math.max(...others);
+  return logits[predicted] - most - Math.log(others.reduce((sum, value) => sum + Math.exp(value - most), 0));
 }
 
 /** The places of a sentence with the word at one place moved to another, both from 0. */

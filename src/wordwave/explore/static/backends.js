@@ -1,6 +1,6 @@
 // Where the figures come from: computed in the page, or asked of the server.
 
-import { Bag, decoded, moved, movesToTry } from "./arithmetic.js";
+import { Bag, decoded, logOdds, moved, movesToTry } from "./arithmetic.js";
 import { Encoder, N_SPECIALS } from "./tokenizer.js";
 
 const MOST_TEXT = 20000;
@@ -8,7 +8,7 @@ const MOST_MOVES = 1200;
 const MOST_SHOWN = 20000;
 const N_NEAREST = 10;
 const ROUNDING = 1e-5;
-const SLICE = 12; // milliseconds of work before the page may answer
+const SLICE = 4; // milliseconds of work before the page may answer
 
 /** The characters of a text that are read, counted as Python counts them. */
 const beginning = (text) => (text.length > MOST_TEXT ? Array.from(text.slice(0, 2 * MOST_TEXT)).slice(0, MOST_TEXT).join("") : text);
@@ -42,8 +42,9 @@ export class LocalBackend {
     return this.predictNow(sentence);
   }
 
-  /** Without waiting, which a server cannot do. */
+  /** Without waiting, which a server cannot do; what is still computed of another order ends. */
   predictNow(sentence) {
+    this.latest += 1;
     const probabilities = this.bag.probabilities(idsOf(sentence), sentence.edits);
     let twin = null;
     if (this.twin) {
@@ -54,41 +55,52 @@ export class LocalBackend {
     return { probabilities, twin };
   }
 
-  async sweep(sentence, place) {
-    const ids = idsOf(sentence);
-    const probabilities = ids.map((_, to) =>
-      this.bag.probabilities(moved(ids.length, place, to).map((i) => ids[i]), sentence.edits),
-    );
-    return { probabilities };
-  }
-
-  /** What each word brings and what its place brings; null if another call came in between. */
-  async sensitivity(sentence) {
-    const ids = idsOf(sentence);
-    const n = ids.length;
+  /** Longer work is done in slices: a function to await between its steps, whether to go on. */
+  sliced() {
     const call = ++this.latest;
-    const original = this.bag.probabilities(ids, sentence.edits);
-    const predicted = original.indexOf(Math.max(...original));
-    const p = (some) => this.bag.probabilities(some, sentence.edits)[predicted];
     let began = performance.now();
-    const isCurrent = async () => {
+    return async () => {
       if (performance.now() - began > SLICE) {
         await pause();
         began = performance.now();
       }
       return call === this.latest;
     };
+  }
+
+  /** Probabilities with the word at one place at each of them; null if another call came in between. */
+  async sweep(sentence, place) {
+    const ids = idsOf(sentence);
+    const goesOn = this.sliced();
+    const probabilities = [];
+    for (let to = 0; to < ids.length; to++) {
+      if (!(await goesOn())) return null;
+      probabilities.push(this.bag.probabilities(moved(ids.length, place, to).map((i) => ids[i]), sentence.edits));
+    }
+    return { probabilities };
+  }
+
+  /** What each word brings to the log-odds of the predicted class, and what its place brings, the
+   *  figures of tasks/explain.py; null if another call came in between. */
+  async sensitivity(sentence) {
+    const ids = idsOf(sentence);
+    const n = ids.length;
+    const goesOn = this.sliced();
+    const original = this.bag.logits(ids, sentence.edits);
+    const predicted = original.indexOf(Math.max(...original));
+    const odds = (some) => logOdds(this.bag.logits(some, sentence.edits), predicted);
+    const now = logOdds(original, predicted);
     const word = [];
     for (let i = 0; i < n; i++) {
-      if (!(await isCurrent())) return null;
-      word.push(n > 1 ? original[predicted] - p(ids.filter((_, j) => j !== i)) : 0);
+      if (!(await goesOn())) return null;
+      word.push(n > 1 ? now - odds(ids.filter((_, j) => j !== i)) : 0);
     }
     const sums = new Float64Array(n);
     const counts = new Float64Array(n);
     for (const [from, to] of movesToTry(n, MOST_MOVES)) {
-      if (!(await isCurrent())) return null;
-      const after = p(moved(n, from, to).map((i) => ids[i]));
-      sums[from] += Math.abs(after - original[predicted]);
+      if (!(await goesOn())) return null;
+      const after = odds(moved(n, from, to).map((i) => ids[i]));
+      sums[from] += Math.abs(after - now);
       counts[from] += 1;
     }
     return { predicted, word, place: Array.from(sums, (sum, i) => (counts[i] ? sum / counts[i] : 0)) };

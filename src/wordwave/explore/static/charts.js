@@ -6,6 +6,8 @@ import { clamp, element, percent, shape, shown, signed } from "./format.js";
 
 const N_DIMENSIONS = 5;
 const MOST_CLASSES = 8;
+const MOST_NUMBERED = 8; // places on the complex plane
+const LEAST_NAMED = 12; // pixels of an arrow of the chain
 
 /** The dimensions of largest amplitude, the chosen one among them. */
 export function largest(wave, chosen) {
@@ -119,19 +121,22 @@ export function drawWaves(node, { wave, view, viewName, dimensions, chosen, plac
 export function drawPhasors(node, { wave, view, viewName, dimensions, chosen, place, length, edit, word }) {
   const { svg, width, height } = area(node, 250, `${shown(word)} at place ${Math.round(place)} on the complex plane`);
   const [cx, cy] = [width / 2, height / 2];
-  const radius = Math.min(width, height) / 2 - 18;
+  const radius = Math.min(width, height) / 2 - 28;
   const at = (d, p) => phasor(wave, view, d, counted(viewName, p, length), edit);
   let most = 1e-9;
   for (const d of dimensions) for (const p of [1, place, length]) most = Math.max(most, Math.hypot(...at(d, p)));
   const scale = radius / most;
-  svg.append(line(cx - radius - 8, cy, cx + radius + 8, cy, "axis"), line(cx, cy - radius - 8, cx, cy + radius + 8, "axis"));
-  svg.append(label(cx + radius + 10, cy - 6, "Re", "", "end"), label(cx + 8, cy - radius - 2, "Im", "", "start"));
+  const end = radius + 24;
+  svg.append(line(cx - end, cy, cx + end, cy, "axis"), line(cx, cy - end, cx, cy + end, "axis"));
+  svg.append(label(cx + end + 4, cy + 4, "Re", "", "start"), label(cx + 6, cy - end + 8, "Im", "", "start"));
   const [size] = polar(wave, view, chosen, counted(viewName, place, length), edit);
   svg.append(shape("circle", { cx, cy, r: Math.abs(size) * scale, class: "orbit" }));
   if (length <= 40) {
     for (let p = 1; p <= length; p++) {
       const [re, im] = at(chosen, p);
       svg.append(dot(cx + re * scale, cy - im * scale, 2.5, "visited"));
+      const out = 1 + 13 / Math.max(Math.hypot(re, im) * scale, 13); // beyond the orbit
+      if (length <= MOST_NUMBERED) svg.append(label(cx + re * scale * out, cy - im * scale * out + 4, String(p)));
     }
   }
   [...dimensions.keys()].reverse().forEach((k) => {
@@ -165,9 +170,9 @@ export function drawChain(node, { waves, words, view, viewName, chosen, selected
     const [[a, b], [c, d]] = [points[i], points[i + 1]];
     const isSelected = i === selected;
     svg.append(arrow(x(a), y(b), x(c), y(d), isSelected ? "chosen" : "other rank1", 8));
-    if (length <= 14 || isSelected) {
+    const size = Math.hypot(x(c) - x(a), y(d) - y(b)) || 1;
+    if ((length <= 14 && size > LEAST_NAMED) || isSelected) {
       const [mx, my] = [(x(a) + x(c)) / 2, (y(b) + y(d)) / 2];
-      const size = Math.hypot(x(c) - x(a), y(d) - y(b)) || 1;
       const [nx, ny] = [(y(d) - y(b)) / size, -(x(c) - x(a)) / size];
       const side = Math.abs(nx) > 0.5 ? (nx > 0 ? "start" : "end") : "middle";
       const text = shown(words[i], 12);

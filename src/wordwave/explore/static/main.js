@@ -145,7 +145,8 @@ let frame = 0;
 function glide() {
   cancelAnimationFrame(frame);
   drawWord({ resting: false });
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const isSeen = onScreen.has($("waves")) || onScreen.has($("phasors"));
+  const calm = !isSeen || matchMedia("(prefers-reduced-motion: reduce)").matches;
   const from = shownPlace;
   let began = null;
   const step = (now) => {
@@ -221,12 +222,12 @@ const later = settled(
     const isCurrent = () => asked === JSON.stringify([state.text, state.order, [...state.edits], state.selected]);
     const at = place();
     const swept = await backend.sweep(sentence(), at);
-    if (!isCurrent()) return;
+    if (!swept || !isCurrent()) return;
     drawSwept(swept.probabilities, at);
     const found = await backend.sensitivity(sentence());
     if (found && isCurrent()) {
       tiles.effects(state.order, found.word, found.place);
-      $("legend").title = `of the probability of ${shown(about.labels[found.predicted])}`;
+      $("legend-unit").textContent = `in log-odds of “${shown(about.labels[found.predicted])}”`;
     }
   }),
   140,
@@ -392,14 +393,15 @@ function describe() {
   $("view-picker").hidden = about.views.length < 2;
   $("view").replaceChildren(...about.views.map((name, i) => element("option", { value: i }, { start: "the start", end: "the end", relative: `the start, relative to the length${i ? ` (${i})` : ""}` }[name])));
   $("vocabulary-about").textContent = hasWaves
-    ? "Words far to the right care for their place; words far up matter. Those of the sentence are marked."
+    ? "Words on the right are more sensitive to their place, words at the top have larger amplitudes. Those of the sentence are marked."
     : "Words by the size of their vectors. Those of the sentence are marked.";
   const rounding = about.rounding
-    ? ` The weights inside this page are rounded (${about.rounding.precision}), which changes a probability by at most ${percent(about.rounding.loss)} on random sentences.`
+    ? ` The weights inside this page are rounded (${about.rounding.precision}), which changes a probability by ${about.rounding.loss < 0.0005 ? "less than 0.1%" : `at most ${percent(about.rounding.loss)}`} on random sentences.`
     : " Computed in PyTorch by the server.";
+  const left = about.ngrams && about.model && !about.model.hashed ? " The character n-grams of unknown words do not count in this page, as they do in PyTorch." : "";
   $("facts").textContent =
     `${shown(about.name, 60)}: encoder ${about.encoder}, embedding ${about.embedding}, ${about.dim} dimensions, ` +
-    `${about.n_words.toLocaleString("en")} words, ${about.labels.length} classes.${rounding}`;
+    `${about.n_words.toLocaleString("en")} words, ${about.labels.length} classes.${rounding}${left}`;
 }
 
 describe();

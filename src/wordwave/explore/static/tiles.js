@@ -55,7 +55,7 @@ export class Tiles {
     });
   }
 
-  /** Bars under the tiles: what each word brings, what its place brings, by place. */
+  /** Bars under the tiles: what each word brings, what its place brings, by place, in log-odds. */
   effects(order, word, place) {
     const most = Math.max(0.05, ...word.map(Math.abs), ...place.map(Math.abs));
     order.forEach((index, at) => {
@@ -63,7 +63,7 @@ export class Tiles {
       ours.style.height = `${(100 * Math.abs(word[at])) / most}%`;
       ours.classList.toggle("negative", word[at] < 0);
       its.style.height = `${(100 * place[at]) / most}%`;
-      this.items[index].title = `word ${signed(word[at], 3)}, place ${place[at].toFixed(3)}`;
+      this.items[index].title = `word ${signed(word[at], 2)}, place ${place[at].toFixed(2)}`;
     });
   }
 

@@ -146,8 +146,12 @@ export class VocabularyView {
     const many = this.spots.length;
     pen.fillStyle = colour("--soft");
     pen.globalAlpha = Math.min(0.75, Math.max(0.25, 60 / Math.sqrt(many) / 8));
-    const radius = many > 3000 ? 1.6 : many > 300 ? 2 : 3;
+    const radius = many > 300 ? 2 : 3;
     for (const [px, py] of this.spots) {
+      if (many > 3000) {
+        pen.fillRect(px - 1.4, py - 1.4, 2.8, 2.8); // ten times as fast, and too small to tell
+        continue;
+      }
       pen.beginPath();
       pen.arc(px, py, radius, 0, 7);
       pen.fill();
