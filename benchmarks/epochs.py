@@ -92,7 +92,7 @@ def pairs(dim: int) -> dict[str, tuple[ModelConfig, ModelConfig]]:
     """A complex weight is two real numbers: half the filters, or a width smaller by √2."""
     tpe = EmbeddingConfig("tpe", word_scale=0.1)
     narrow = 8 * max(round(256 / 2**0.5 / 8), 1)
-    cnn = partial(ModelConfig, encoder="cnn", dim=dim, hidden_dim=0, dropout=0.5)
+    cnn = partial(ModelConfig, encoder="cnn", dim=dim, hidden_dim=0, dropout=0.5, padding="narrow")
     transformer = partial(ModelConfig, encoder="transformer", n_heads=8, hidden_dim=0, dropout=0.3)
     return {
         "cnn": (cnn(n_filters=50), cnn(n_filters=100, embedding=tpe)),

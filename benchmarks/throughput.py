@@ -50,7 +50,7 @@ def waves(parts: Splits) -> tuple[Predict, int, Callable[[], None]]:
     model = replace(config.model, dim=DIM)
     job = ClassificationJob(replace(config, data=DataConfig(data="(in memory)"), model=model))
     training = job.prepare(parts).training()
-    for _ in training.run():
+    for _ in job.run(training):
         pass
     return job.text_model.predict, training.progress.epoch, job.text_model.clear_cache
 

@@ -36,7 +36,7 @@ def main(folder: Path) -> dict[str, str]:
         print(f"{text!r}: {found.label}, p = {found.probabilities[found.label]:.3f}")
         for part in found.words:
             print(
-                f"  {part.word:<6} without it {part.importance:+.3f}, moved {part.moved_max:+.3f}"
+                f"  {part.word:<6} brings {part.importance:+.2f}, its place {part.moved_mean:.2f}"
             )
     return predicted
 

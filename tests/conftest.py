@@ -192,3 +192,49 @@ def encoder_folder(tmp_path_factory):
     )
     transformers.BertModel(config).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def with_ngrams():
+    """Builds a default classifier of 12 words and 3 classes: a bag of words and pairs with random
+    weights, and a linear model of n-grams."""
+    import numpy as np
+
+    from wordwave.config_io import with_settings
+    from wordwave.models.classifier import Classifier
+    from wordwave.tasks.classifier import TextClassifier
+    from wordwave.tasks.config import ClassificationConfig
+    from wordwave.tasks.stacking import Counts, fit
+    from wordwave.text.encoder import TextEncoder
+    from wordwave.text.tokenizers import build_tokenizer
+    from wordwave.text.vocabulary import SPECIALS, Vocabulary
+
+    words = "the dog bites man not good but bad , schön café n't"
+    texts = ["the dog bites the man", "not good , but bad", "the man bites not", "schön , the café"]
+    labels = ["yes", "no", "perhaps"]
+    sizes = {"dim": 6, "hidden_dim": 16, "max_length": 40, "n_bigrams": 40, "n_subwords": 200}
+    vocabulary = Vocabulary([*SPECIALS, *words.split()])
+    encoder = TextEncoder(build_tokenizer("plain"), vocabulary, max_length=40, keep_unknown=True)
+    sentences = encoder.encode(texts).sentences
+    ids = sentences.padded(torch.arange(len(texts)))
+    pairs = (ids[:, :-1] * len(vocabulary) + ids[:, 1:])[ids[:, 1:] > 0].unique()
+
+    def build(**options):
+        torch.manual_seed(7)
+        config = with_settings(ClassificationConfig(), **sizes | options)
+        model = Classifier(config.model, len(vocabulary), len(labels)).eval()
+        if model.bigrams is not None:
+            model.bigrams.assign(pairs)
+        for name, parameter in model.named_parameters():
+            if "frequency" not in name:
+                torch.nn.init.normal_(parameter, 0, 0.4)
+        for table in model.embedding.modules():
+            if hasattr(table, "zero_padding"):
+                table.zero_padding()
+        counts = Counts(sentences, vocabulary, model.bigrams, sizes["n_subwords"])
+        fitted = fit(counts, np.arange(len(texts)) % len(labels), len(labels))
+        fitted.assign(model.ngrams, counts.keys, 0.7)
+        model.scale.fill_(0.3)
+        return TextClassifier(model, encoder, labels, config)
+
+    return build

@@ -293,3 +293,17 @@ def test_many_writers_lose_and_double_nothing(tmp_path):
         writer.join()
     numbers = [json.loads(line)["n"] for line in path.read_text().splitlines()]
     assert sorted(numbers) == list(range(120))
+
+
+def test_a_withdrawn_record_stays_in_the_file_and_its_cell_is_missing(tmp_path):
+    store = Store(tmp_path / "records.jsonl", ("seed",))
+    for seed in (1, 2):
+        store.append({"seed": seed, "accuracy": 0.1})
+    before = store.path.read_text()
+    store.withdraw({"seed": 1}, "a wrong intercept")
+    assert store.records() == [{"seed": 2, "accuracy": 0.1}] and store.skipped() == ""
+    text = store.path.read_text()
+    assert text.startswith(before) and "a wrong intercept" in text
+    store.append({"seed": 1, "accuracy": 0.9})
+    assert store.records() == [{"seed": 2, "accuracy": 0.1}, {"seed": 1, "accuracy": 0.9}]
+    assert store.path.read_text().startswith(text)

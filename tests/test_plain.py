@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from wordwave.config_io import dump_yaml, from_dict, read_yaml, to_dict, with_settings
 from wordwave.models.config import ClassifierConfig
-from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
-from wordwave.training.config import TrainingConfig
+from wordwave.tasks.config import (
+    ClassificationConfig,
+    ClassificationTrainingConfig,
+    DataConfig,
+    TextConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def test_every_config_comes_back_as_it_was(tmp_path):
         with_settings(
             ClassifierConfig(), widths=(2,), frequency_init="uniform", frequency_range=(0.5, 1)
         ),
-        TrainingConfig(learning_rate=1e-5, penalty_start=1 / 3, row_sparse=False),
+        ClassificationTrainingConfig(learning_rate=1e-5, penalty_start=1 / 3, row_sparse=False),
     )
     assert there_and_back(config, tmp_path / "a.yaml") == config
     assert there_and_back(ClassificationConfig(), tmp_path / "b.yaml") == ClassificationConfig()
@@ -135,7 +139,9 @@ def test_a_file_that_is_no_config_is_named(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("part", [DataConfig, TextConfig, ClassifierConfig, TrainingConfig])
+@pytest.mark.parametrize(
+    "part", [DataConfig, TextConfig, ClassifierConfig, ClassificationTrainingConfig]
+)
 def test_no_two_parts_of_a_config_share_a_name(part):
     """Flags leave the name of the part out."""
     hints = get_type_hints(ClassificationConfig)

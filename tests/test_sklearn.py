@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -24,8 +26,7 @@ from wordwave.data.tables import Examples
 from wordwave.models.config import ClassifierConfig
 from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
 from wordwave.tasks.classification import ClassificationJob
-from wordwave.tasks.config import ClassificationConfig, TextConfig
-from wordwave.training.config import TrainingConfig
+from wordwave.tasks.config import ClassificationConfig, ClassificationTrainingConfig, TextConfig
 
 SMALL = {"dim": 8, "hidden_dim": 0, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}
 SMALL |= {"dropout": 0.1, "word_dropout": 0.0}  # too few numbers to drop half of them
@@ -176,13 +177,27 @@ def test_pipelines_searches_and_folds():
     assert search.predict(NEW_TEXTS).shape == (60,)
 
 
+def test_sentence_vectors_are_features_for_another_estimator(fitted):
+    vectors = fitted.transform(NEW_TEXTS)
+    assert vectors.shape == (60, 16) and vectors.dtype == np.float32  # real and imaginary parts
+    np.testing.assert_array_equal(vectors, fitted.classifier_.encode(NEW_TEXTS).numpy())
+    names = fitted.get_feature_names_out()
+    assert [names[0], names[-1]] == ["waveclassifier0", "waveclassifier15"] and len(names) == 16
+    both = make_pipeline(WaveClassifier(**SMALL), LogisticRegression()).fit(TEXTS, PRAISE)
+    assert both.score(NEW_TEXTS, NEW_PRAISE) > 0.9
+    features = ColumnTransformer([("text", WaveClassifier(**SMALL), 0), ("n", "passthrough", [1])])
+    table = np.array([[text, len(text)] for text in TEXTS], dtype=object)
+    assert features.fit_transform(table, PRAISE).shape == (120, 17)
+
+
 def test_parameters_are_all_settings_and_have_their_defaults():
     parameters = inspect.signature(WaveClassifier).parameters
     settings = {
         OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
-        for kind in (ClassifierConfig, TextConfig, TrainingConfig)
+        for kind in (ClassifierConfig, TextConfig, ClassificationTrainingConfig)
         for name, value in flatten(kind()).items()
     }
+    settings["class_weight"] = None  # "none" on the command line
     assert set(parameters) == {*settings, *OWN_PARAMETERS}
     assert {name: parameters[name].default for name in settings} == settings
 
@@ -222,6 +237,15 @@ def test_patience_ends_the_training():
     assert len(model.history_) == best["epoch"] + 2 < 50
 
 
+@pytest.mark.parametrize(("select", "name"), [("macro-f1", "macro_f1"), ("likelihood",) * 2])
+def test_another_score_selects_the_epoch_and_ends_the_training(select, name):
+    model = WaveClassifier(**SMALL | {"epochs": 50}, patience=2, select=select).fit(TEXTS, PRAISE)
+    names = dict.fromkeys(["epoch", "loss", name, "accuracy", "likelihood"])
+    assert list(model.history_[0]) == list(names)
+    best = max(model.history_, key=lambda epoch: epoch[name])
+    assert len(model.history_) == min(best["epoch"] + 2, 50)
+
+
 def test_vectors_may_be_a_path(tmp_path):
     file = tmp_path / "vectors.txt"
     file.write_text("lovely 1 0 1\nawful 0 1 1\n")
@@ -257,7 +281,7 @@ def test_verbose_tells_of_each_epoch(capsys):
         (["a", "b"], [0, float("nan")], "contains NaN"),
         (["a", "b"], ["x", float("nan")], "y must hold strings only or none, got nan at 1"),
         (["a", "b"], np.array(["x", None]), "y must hold strings only or none, got None at 1"),
-        (["a", "b"], [[0, 1], [1, 0]], "y should be a 1d array"),
+        (["a", "b"], [[0, 1], [1, 2]], "y should be a 1d array"),
         (["a", "b"], np.array(["2020", "2021"], "M8[Y]"), "y must hold strings, numbers or truth"),
     ],
 )
@@ -297,6 +321,9 @@ def test_a_single_predicted_class_is_told_of():
         ({"vectors": "nowhere"}, "vectors must be a file"),
         ({"embedding": "rope", "encoder": "cnn"}, "embedding 'rope' acts inside attention"),
         ({"random_state": "x"}, "'x' cannot be used to seed"),
+        ({"class_weight": "balance"}, "class_weight must be one of none, balanced"),
+        ({"class_weight": {2: 1.0}}, r"class_weight must have classes of y, \['0', '1'\], got '2'"),
+        ({"class_weight": {1: -1}}, "class_weight must hold weights above 0, got -1"),
     ],
 )
 def test_bad_parameters_are_told_of_by_fit(parameters, message):
@@ -305,10 +332,76 @@ def test_bad_parameters_are_told_of_by_fit(parameters, message):
         model.fit(TEXTS, PRAISE)
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "save"])
+@pytest.mark.parametrize(
+    "method", ["predict", "predict_proba", "decision_function", "save", "transform"]
+)
 def test_nothing_is_said_before_fit(method, tmp_path):
     with pytest.raises(NotFittedError):
         getattr(WaveClassifier(), method)([str(tmp_path)])
+
+
+AMBIGUOUS = ["so it is"] * 40
+OFTEN_0 = np.arange(40) % 4 == 0
+LONG = SMALL | {"dropout": 0.0, "epochs": 150}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "weights", "expected"),
+    [
+        ({}, None, 0.25),
+        ({"class_weight": "balanced"}, None, 0.5),
+        ({"class_weight": {True: 9.0}}, None, 0.75),
+        ({}, np.where(OFTEN_0, 9, 1), 0.75),
+        ({"class_weight": "balanced"}, np.where(OFTEN_0, 9, 1), 0.5),
+        ({"class_weight": {False: 3.0}}, np.where(OFTEN_0, 9, 1), 0.5),
+    ],
+)
+def test_probabilities_follow_the_weights(parameters, weights, expected):
+    model = WaveClassifier(**LONG, **parameters)
+    with pytest.warns(UserWarning, match="all training examples are predicted as"):
+        model.fit(AMBIGUOUS, OFTEN_0, sample_weight=weights)
+    assert model.predict_proba(AMBIGUOUS[:1])[0, 1] == pytest.approx(expected, abs=0.08)
+
+
+def test_a_text_of_weight_0_is_not_there_and_all_weights_may_be_scaled(fitted):
+    texts, labels = [*TEXTS, "a wrong word"], [*PRAISE, 2]
+    for scale in (1.0, 8.0):
+        weights = [scale] * len(TEXTS) + [0]
+        model = WaveClassifier(**SMALL).fit(texts, labels, sample_weight=weights)
+        assert model.classes_.tolist() == [0, 1]
+        found = model.predict_proba(NEW_TEXTS)
+        np.testing.assert_allclose(found, fitted.predict_proba(NEW_TEXTS), atol=1e-4)
+
+
+def test_held_out_texts_count_by_their_weight():
+    texts, labels = ["yes"] * 60 + ["no"] * 60, np.arange(120) % 2
+    weights = np.where(labels == (np.arange(120) < 60), 1.0, 1e-6)  # yes is 1, no is 0
+    model = WaveClassifier(**SMALL, dev_share=0.2).fit(texts, labels, sample_weight=weights)
+    assert model.history_[-1]["accuracy"] > 0.99 and model.score(texts, labels) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], r"sample_weight must have the shape \(120,\), got \(1,\)"),
+        (np.ones((120, 1)), r"sample_weight must have the shape \(120,\), got \(120, 1\)"),
+        (["x"] * 120, "sample_weight must hold numbers"),
+        (np.zeros(120), "sample_weight must be finite, at least 0 and not all zero"),
+        (-np.ones(120), "sample_weight must be finite, at least 0"),
+        (np.full(120, np.nan), "sample_weight must be finite"),
+        (1.0 - PRAISE, "y must have two classes or more, got one class, 0"),
+    ],
+)
+def test_weights_are_checked(weights, message):
+    with pytest.raises(ValueError, match=message):
+        WaveClassifier(**SMALL).fit(TEXTS, PRAISE, sample_weight=weights)
+
+
+def test_weights_of_classes_are_kept_in_a_folder(tmp_path):
+    for i, weights in enumerate(["balanced", {9: 2.0, 10: 1}, None]):
+        model = WaveClassifier(**SMALL, class_weight=weights).fit(TEXTS, PRAISE + 9)
+        model.save(tmp_path / str(i))
+        assert WaveClassifier.load(tmp_path / str(i)).class_weight == weights
 
 
 @pytest.mark.parametrize("X", ["one text", [["a"]], [None], []])
@@ -321,7 +414,8 @@ def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
     model = clone(fitted).set_params(widths=(2, 3), dev_share=0.2, tokenizer="bpe", bpe_size=300)
     model.fit(TEXTS, PRAISE).save(tmp_path / "model")
     for again in (WaveClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
-        used = {"n_bigrams": again.n_bigrams}  # a number that followed from the texts
+        # numbers that followed from the texts
+        used = {name: getattr(again, name) for name in ("n_bigrams", "n_subwords")}
         assert again.get_params() == model.get_params() | used
         assert (again.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
     retrained = clone(WaveClassifier.load(tmp_path / "model")).fit(TEXTS, PRAISE)
@@ -331,7 +425,7 @@ def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
 def test_a_run_of_the_command_line_is_an_estimator(tmp_path):
     config = ClassificationConfig(
         model=with_settings(ClassifierConfig(), dim=8, hidden_dim=8, damping=True),
-        training=TrainingConfig(epochs=2),
+        training=ClassificationTrainingConfig(epochs=2),
     )
     examples = Examples(TEXTS, [f"praise {i}" for i in PRAISE])
     job = ClassificationJob(config).prepare(Splits(*cut_dev(examples), None))
@@ -399,13 +493,17 @@ def test_scikit_learn_checks_that_need_no_data(check):
 class OfNumbers(WaveClassifier):
     """Rows of numbers as texts, a word a number: scikit-learn checks with numbers only."""
 
-    def fit(self, X, y):
-        X, y = validate_data(self, X, y)
-        return super().fit(self._worded(X), y)
+    def fit(self, X, y, sample_weight=None):
+        X, y = validate_data(self, X, y, multi_output=np.asarray(y).ndim > 1)
+        return super().fit(self._worded(X), y, sample_weight)
 
     def _logits(self, X):
         check_is_fitted(self)
         return super()._logits(self._worded(validate_data(self, X, reset=False)))
+
+    def transform(self, X):
+        check_is_fitted(self)
+        return super().transform(self._worded(validate_data(self, X, reset=False)))
 
     def _worded(self, X):
         return [
@@ -420,7 +518,12 @@ class OfNumbers(WaveClassifier):
         return tags
 
 
-@checks.parametrize_with_checks([OfNumbers(dim=8, epochs=3, learning_rate=0.005, batch_size=16)])
+@checks.parametrize_with_checks(
+    [OfNumbers(dim=8, epochs=3, learning_rate=0.005, batch_size=16)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": "batches of repeated rows are others",
+    },
+)
 def test_scikit_learn_checks_on_numbers_as_words(estimator, check):
     check(estimator)
 

@@ -59,7 +59,7 @@ def from_dict(kind: type[C], given: Any, *, where: str = "config", default: C | 
     if not isinstance(given, dict):
         raise WordwaveError(f"{where} must hold names and values, got {clipped(given)}")
     known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
-    hints = get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
@@ -113,7 +113,7 @@ def nested(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _taken(kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that a config has, which are taken out of the given ones."""
-    hints, found = get_type_hints(kind), {}
+    hints, found = _hints(kind), {}
     for name in (f.name for f in fields(kind)):
         if not is_dataclass(hints[name]):
             if name in settings:
@@ -138,7 +138,7 @@ def conform(value: Any, hint: Any, *, where: str) -> Any:
     for schema in filter(is_typeddict, (hint, *get_args(hint))):
         if isinstance(value, dict):
             found = dict(value)
-            for name, part in get_type_hints(schema).items():
+            for name, part in _hints(schema).items():
                 if name in value:
                     found[name] = conform(value[name], part, where=f"{where}: {name}")
                 elif name in schema.__required_keys__:
@@ -190,7 +190,7 @@ def _converted(value: Any, hint: Any, *, strict: bool = False) -> Any:
             return value
     elif is_typeddict(hint):
         if isinstance(value, dict) and hint.__required_keys__ <= value.keys():
-            named = {k: part for k, part in _hints(hint).items() if k in value}
+            named = {k: part for k, part in _hints(hint, include_extras=True).items() if k in value}
             return value | {k: converted(value[k], part) for k, part in named.items()}
     elif origin is tuple and isinstance(value, (list, tuple)):
         parts = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
@@ -213,8 +213,8 @@ def _converted(value: Any, hint: Any, *, strict: bool = False) -> Any:
 
 
 @cache
-def _hints(schema: Any) -> dict[str, Any]:
-    return get_type_hints(schema, include_extras=True)
+def _hints(schema: Any, *, include_extras: bool = False) -> dict[str, Any]:
+    return get_type_hints(schema, include_extras=include_extras)
 
 
 def _spelled(hint: Any) -> str:
@@ -265,9 +265,18 @@ def task_of(folder: Path) -> str:
     return str(run_config(folder)["task"])
 
 
+REPLACING = ".replacing"
+"""A file in a run folder while its run is removed, to make room for another one."""
+
+
 def run_config(folder: Path) -> dict[str, Any]:
     """The content of config.yaml in a run folder: a task, and its settings."""
     path = folder / "config.yaml"
+    if (folder / REPLACING).exists():
+        raise WordwaveError(
+            f"'{folder}' holds no run yet: its former one was being replaced when the command was "
+            "stopped; run the same command again, with --overwrite"
+        )
     if not folder.is_dir() or not path.exists():
         raise WordwaveError(f"'{folder}' is not a run folder: it has no config.yaml")
     plain = read_settings(path)

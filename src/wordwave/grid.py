@@ -2,7 +2,8 @@
 
 The paper's tables, the order laboratory and `wordwave compare` are grids: each defines its cells,
 their keys and how one is run, and `Grid` does the rest. Records are lines of JSON in a file that is
-only ever appended to. Many processes may write to one file: a record goes out in one write under a
+only ever appended to: a record that turns out to be wrong is marked as withdrawn by a later line,
+which says why. Many processes may write to one file: a record goes out in one write under a
 lock, so a kill leaves whole lines and at most one broken one at the end, which is skipped by
 readers and removed by the next run.
 """
@@ -31,6 +32,8 @@ from wordwave.migrate import upgrade_record
 from wordwave.workers import Failure, Workers, start_workers
 
 Record = dict[str, Any]
+WITHDRAWN = "withdrawn"
+"""The kind of a line that marks an earlier record."""
 Key = tuple[str, ...]
 CellT = TypeVar("CellT")
 
@@ -58,21 +61,26 @@ class Store:
         upgrade: Callable[[Record], Record] = upgrade_record,
     ) -> None:
         self.path, self.key, self.is_record, self.upgrade = path, tuple(key), is_record, upgrade
+        # A grid reads its file before and after each cell: each line is parsed once.
+        self._lines: dict[bytes, Record | Key | None] = {}
 
     def append(self, record: Record) -> None:
         """Add a record, durably, unless one with the same key is there already."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps(record, ensure_ascii=False) + "\n"
         with naming(self.path), _alone_with(self.path) as file:
             content = file.read()
-            if self.key_of(record) in {self.key_of(r) for r in self._parse(content)}:
-                return
-            end = b"" if not content or content.endswith(b"\n") else b"\n"
-            file.write(end + line.encode())
-            file.flush()
-            os.fsync(file.fileno())
+            if self.key_of(record) not in {self.key_of(r) for r in self._parse(content)}:
+                _add_line(file, content, record)
+
+    def withdraw(self, record: Record, reason: str) -> None:
+        """Mark a record as withdrawn: it stays in the file, its cell counts as missing."""
+        key = {name: record.get(name) for name in self.key}
+        with naming(self.path), _alone_with(self.path) as file:
+            mark = {"kind": WITHDRAWN, "reason": reason, "key": key}
+            _add_line(file, file.read(), mark)
 
     def records(self) -> list[Record]:
+        """All records but those that were withdrawn."""
         return self._parse(self._content())
 
     def done(self) -> set[Key]:
@@ -81,8 +89,7 @@ class Store:
 
     def skipped(self) -> str:
         """A note on the lines that are not records, "" if there are none."""
-        lines = [line for line in self._content().splitlines() if line.strip()]
-        n = len(lines) - len(self.records())
+        n = self._sorted(self._content())[1]
         what = "line is not a record" if n == 1 else "lines are not records"
         return f"'{self.path}': {n} {what} of this experiment, skipped" if n else ""
 
@@ -123,12 +130,33 @@ class Store:
         return self.path.read_bytes()
 
     def _parse(self, content: bytes) -> list[Record]:
-        records = []
-        for found in map(_json, content.split(b"\n")):
+        return self._sorted(content)[0]
+
+    def _sorted(self, content: bytes) -> tuple[list[Record], int]:
+        """The records that stand, and the number of lines that are neither records nor marks."""
+        records: list[Record] = []
+        n_skipped = 0
+        for line in content.split(b"\n"):
+            match self._parsed(line):
+                case dict() as record:
+                    records.append(dict(record))
+                case tuple() as withdrawn:
+                    records = [r for r in records if self.key_of(r) != withdrawn]
+                case None:
+                    n_skipped += bool(line.strip())
+        return records, n_skipped
+
+    def _parsed(self, line: bytes) -> Record | Key | None:
+        """A record, the key of one that is withdrawn, or neither; each line is parsed once."""
+        if line not in self._lines:
+            self._lines[line] = None
             with suppress(WordwaveError):  # `upgrade` refuses a setting under two names
-                if isinstance(found, dict) and self.is_record(record := self.upgrade(found)):
-                    records.append(record)
-        return records
+                match _json(line):
+                    case {"kind": str(kind), "key": dict(key)} if kind == WITHDRAWN:
+                        self._lines[line] = self.key_of(self.upgrade(key))
+                    case dict() as found if self.is_record(record := self.upgrade(found)):
+                        self._lines[line] = record
+        return self._lines[line]
 
 
 def key_of(record: Mapping[str, Any], fields: Iterable[str]) -> Key:
@@ -147,6 +175,14 @@ def _alone_with(path: Path) -> Iterator[BinaryIO]:
                 file.seek(0)
                 yield file
                 return
+
+
+def _add_line(file: BinaryIO, content: bytes, record: Record) -> None:
+    """Append a record, durably, to a file with this content."""
+    end = b"" if not content or content.endswith(b"\n") else b"\n"
+    file.write(end + json.dumps(record, ensure_ascii=False).encode() + b"\n")
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _json(line: bytes) -> Any:

@@ -54,12 +54,20 @@ NEW_IN_EMBEDDING: Plain = {
     "share_phase": None,
     "damping": False,
     "views": ["start"],
+    "frequency_scale": 1.0,
+    "train_sinusoids": False,
+    "layers": "complex",
     "word_scale": None,
     "position_scale": 1.0,
 }
 """What models without these settings did."""
+NEW_IN_MODEL: Plain = {"embedding_dropout": None, "max_norm": 0.0, "normalization": "layer"}
+"""The same of models of sentences; see also `padding_of`."""
+NEW_IN_TRAINING: Plain = {"vector_lr_scale": 1.0}
 
 
+TABLE: Plain = {"table": {"delimiter": None, "encoding": "utf-8", "skip_bad_rows": False}}
+"""How all tables were read before there were settings for it."""
 WEIGHTS = (
     (r"^optimiser\.", "optimizer."),
     (r"\b((?:en|de)coder\.\d+)\.shortcuts\.(\d)\.norm\.", r"\1.norms.\2."),
@@ -78,20 +86,37 @@ def upgrade_config(plain: Any, where: str = "config") -> Any:
         if isinstance(parts.get(part), dict):
             parts[part] = _renamed(parts[part], names, f"{where}: {part}")
     if isinstance(parts.get("model"), dict):
-        parts["model"] = _nested(parts["model"], f"{where}: model")
+        model = parts["model"] = _nested(parts["model"], f"{where}: model")
+        if model.get("encoder") == "cnn" and {"widths", "max_length"} <= model.keys():
+            model.setdefault("padding", padding_of("cnn"))  # a run's, which has all settings
     return parts
 
 
 def upgrade_run(plain: Plain, task: str) -> Plain:
     """The settings of a run, which says nothing of settings that are newer than itself."""
+    plain = dict(plain)
+    if task == "classify" and isinstance(data := plain.get("data"), dict):
+        plain["data"] = {"dev_share": 0.1, **data}
     if task == "match" and isinstance(text := plain.get("text"), dict):
-        return {**plain, "text": {"unknown_words": "shared", **text}}
+        plain["text"] = {"unknown_words": "shared", **text}
+    if task in ("match", "classify") and isinstance(model := plain.get("model"), dict):
+        plain["model"] = {"padding": padding_of(model.get("encoder")), **model}
+        if model.get("encoder") == "bag":
+            plain["model"] = {"ngrams": False, **plain["model"]}
+            if isinstance(training := plain.get("training"), dict):
+                plain["training"] = {"select": "accuracy", **training}
     return plain
+
+
+def padding_of(encoder: Any) -> str:
+    """The windows of models without this setting; without a CNN it has no meaning."""
+    return "narrow" if encoder == "cnn" else "wide"
 
 
 def upgrade_flat(settings: Plain) -> Plain:
     """Settings by the names of their flags, as studies keep them."""
-    return _renamed(settings, RENAMED, "settings")
+    padding = padding_of(settings.get("encoder"))
+    return {"padding": padding, **_renamed(settings, RENAMED, "settings")}
 
 
 def upgrade_record(record: Plain) -> Plain:
@@ -106,8 +131,20 @@ def upgrade_record(record: Plain) -> Plain:
             # It had no names for some settings.
             model = new["config"]["model"]
             model["embedding"] = {**NEW_IN_EMBEDDING, **model["embedding"]}
+            if "encoder" in model:
+                padding = padding_of(model["encoder"])
+                new["config"]["model"] = {**NEW_IN_MODEL, "padding": padding, **model}
+            if isinstance(training := new["config"].get("training"), dict):
+                new["config"]["training"] = {**NEW_IN_TRAINING, **training}
             if isinstance(text := new["config"].get("text"), dict) and "tokenizer" in text:
                 new["config"]["text"] = {"unknown_words": "shared", **text}
+    match record:
+        case {"config": {"data": {"dev": _, "label": _, **data}}} if "dev_share" not in data:
+            given, is_pairs = new["config"]["data"], "text_a" in data
+            new["config"]["data"] = {"dev_share": 0.1 if is_pairs else None, **TABLE, **given}
+    match record:
+        case {"config": {"data": {"dev": _, "label": _, **data}}} if "text_a" not in data:
+            new["config"]["data"] = {"multi_label": None, **new["config"]["data"]}
     match record:
         case {"how": {"cells": dict(cells)}}:
             new["how"]["cells"] = {name: upgrade_config(cell) for name, cell in cells.items()}
@@ -188,7 +225,7 @@ def _nested(model: Plain, where: str) -> Plain:
     if isinstance(embedding, str):
         embedding = {"kind": embedding}
     if not isinstance(embedding, dict) or not (flat or embedding):
-        return model
+        return dict(model)
     for name in flat.keys() & embedding.keys():
         raise WordwaveError(f"{where} has {name!r} both in the model and in its embedding")
     rest = {name: value for name, value in model.items() if name not in (*EMBEDDING, "embedding")}

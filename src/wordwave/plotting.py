@@ -40,7 +40,7 @@ COLOURS = (BLUE, ORANGE, GREEN, "#8e44ad", "#c0392b")
 MAX_CHARACTERS = 64
 MAX_LABELS = 70
 MIN_CHANGE = 0.05
-"""The smallest change of a probability that gets full colour: rounding must not look like one."""
+"""The smallest change of log-odds that gets full colour: rounding must not look like one."""
 
 
 def families_for(texts: Iterable[str]) -> list[str]:
@@ -262,7 +262,7 @@ def draw_explanation(explanation: Explanation, path: Path) -> Path:
         title = f"Why “{explanation.label}”?  p = {explanation.probability:.3f}"
         above.set_title(_escape(title), fontsize=12, pad=24)
         image = _draw_moves(explanation, below)
-        label = _escape(f"change of P({explanation.label}) by the move")
+        label = _escape(f"change of the log-odds of “{explanation.label}” by the move")
         scale = figure.add_subplot(grid[2])
         figure.colorbar(image, cax=scale, label=label, orientation="horizontal")
         return save_figure(figure, path)
@@ -277,15 +277,15 @@ def _draw_words(explanation: Explanation, axes: Axes) -> list[Artist]:
     words = explanation.words
     places = range(1, len(words) + 1)
     bars = (
-        ("importance: p − p without it", BLUE, [w.importance for w in words]),
-        ("order sensitivity: mean |change of p| when moved", ORANGE, [w.moved_mean for w in words]),
+        ("importance: now − without the word", BLUE, [w.importance for w in words]),
+        ("order sensitivity: mean |change| when moved", ORANGE, [w.moved_mean for w in words]),
     )
     for (label, colour, values), aside in zip(bars, (-0.2, 0.2), strict=True):
         axes.bar([x + aside for x in places], values, 0.38, color=colour, label=label)
     axes.axhline(0, color="#666666", lw=0.8)
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, -0.1 * MIN_CHANGE), max(high, MIN_CHANGE))
-    axes.set_ylabel("change of p")
+    axes.set_ylabel("change of the log-odds")
     axes.spines[["top", "right"]].set_visible(False)
     handles = axes.get_legend_handles_labels()[0]
     frequencies = [w.frequency for w in words if w.frequency is not None]
@@ -303,8 +303,8 @@ def _draw_words(explanation: Explanation, axes: Axes) -> list[Artist]:
 
 
 def _draw_moves(explanation: Explanation, axes: Axes) -> AxesImage:
-    p, n = explanation.probability, len(explanation.words)
-    change = [[q - p for q in _filled(row)] for row in explanation.after_move]
+    now, n = explanation.log_odds, len(explanation.words)
+    change = [[after - now for after in _filled(row)] for row in explanation.after_move]
     strongest = max(abs(c) for row in change for c in row)
     limit = 1.15 * max(strongest, MIN_CHANGE)  # the ends of the scale are nearly black
     image = axes.imshow(

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from wordwave.data.pairs import PairSplits, TextPairs, hold_out
-from wordwave.data.splits import DEV_SHARE
+from wordwave.data.splits import DEV_SHARE, held_out_share
 from wordwave.errors import WordwaveError
 from wordwave.models.config import PairModelConfig
 from wordwave.sklearn import TextEstimator, texts_in, threads
@@ -86,15 +86,19 @@ class PairClassifier(TextEstimator):
         dim: int = PairModelConfig.dim,
         hidden_dim: int = PairModelConfig.hidden_dim,
         dropout: float = PairModelConfig.dropout,
+        embedding_dropout: float | None = PairModelConfig.embedding_dropout,
+        max_norm: float = PairModelConfig.max_norm,
         readout: str = PairModelConfig.readout,
         pooling: str = PairModelConfig.pooling,
         n_filters: int = PairModelConfig.n_filters,
         widths: tuple[int, ...] = PairModelConfig.widths,
+        padding: str = PairModelConfig.padding,
         state_dim: int | None = PairModelConfig.state_dim,
         n_layers: int = PairModelConfig.n_layers,
         n_heads: int = PairModelConfig.n_heads,
         feed_forward_dim: int = PairModelConfig.feed_forward_dim,
         attention_score: str = PairModelConfig.score,
+        normalization: str = PairModelConfig.normalization,
         share: str = PairModelConfig.share,
         share_frequency: str | None = _EMBEDDING.share_frequency,
         share_amplitude: str | None = _EMBEDDING.share_amplitude,
@@ -103,7 +107,10 @@ class PairClassifier(TextEstimator):
         damping: bool = _EMBEDDING.damping,
         frequency_init: str = _EMBEDDING.frequency_init,
         frequency_range: tuple[float, float] | None = _EMBEDDING.frequency_range,
+        frequency_scale: float = _EMBEDDING.frequency_scale,
         freeze_frequency: bool = _EMBEDDING.freeze_frequency,
+        train_sinusoids: bool = _EMBEDDING.train_sinusoids,
+        layers: str = _EMBEDDING.layers,
         views: tuple[str, ...] = _EMBEDDING.views,
         word_scale: float | None = _EMBEDDING.word_scale,
         position_scale: float = _EMBEDDING.position_scale,
@@ -128,6 +135,7 @@ class PairClassifier(TextEstimator):
         schedule: str = MatchingTrainingConfig.schedule,
         warmup_fraction: float = MatchingTrainingConfig.warmup_fraction,
         weight_decay: float = MatchingTrainingConfig.weight_decay,
+        vector_lr_scale: float = MatchingTrainingConfig.vector_lr_scale,
         frequency_lr_scale: float = MatchingTrainingConfig.frequency_lr_scale,
         frequency_weight_decay: float = MatchingTrainingConfig.frequency_weight_decay,
         beta2: float = MatchingTrainingConfig.beta2,
@@ -162,7 +170,7 @@ class PairClassifier(TextEstimator):
     def _parts(self, inputs: list[Pair], labels: list[str], seed: int) -> PairSplits:
         first, second = [a for a, _ in inputs], [b for _, b in inputs]
         pairs = TextPairs(first, second, labels, "X")
-        share = self._held_out_share(len(inputs))
+        share = held_out_share(len(inputs), self.dev_share, patience=self.patience)
         if not share:
             return PairSplits(pairs, None, None)
         remedy = f"dev_share must then be 0, got {share}"

@@ -16,6 +16,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessP
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from wordwave.progress import TRAINING, Silence, listen, listening
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -44,6 +46,17 @@ def start_workers(run: Callable[[Task], Result], n: int) -> Workers[Task, Result
     return InProcess(run, 1) if n == 1 else ProcessWorkers(run, n)
 
 
+class ShareOfTraining(Silence):
+    """Keeps how far the current training is, in a number that processes may share."""
+
+    def __init__(self, share: Any) -> None:
+        self._share = share
+
+    def stage(self, what: str, share: float) -> None:
+        if what == TRAINING:
+            self._share.value = share
+
+
 class Workers(ABC, Generic[Task, Result]):
     """Up to n tasks at once, until the end of a `with` block."""
 
@@ -58,6 +71,10 @@ class Workers(ABC, Generic[Task, Result]):
     @property
     def has_room(self) -> bool:
         return len(self._running) < self._n
+
+    def share_done(self) -> float:
+        """How much of the running tasks is done, in tasks."""
+        return 0.0
 
     def submit(self, task: Task, *, tries: int = 1) -> None:
         self._running[self._start(task)] = task, tries
@@ -94,9 +111,17 @@ class Workers(ABC, Generic[Task, Result]):
 class InProcess(Workers[Task, Result]):
     """Runs a task in this process, when it is submitted."""
 
+    value = 0.0
+    """How much of it is done."""
+
+    def share_done(self) -> float:
+        return self.value
+
     def _start(self, task: Task) -> Future[Any]:
         future: Future[Any] = Future()
-        future.set_result(attempt(self._run, task))
+        with listening(ShareOfTraining(self)):
+            future.set_result(attempt(self._run, task))
+        self.value = 0.0
         return future
 
 
@@ -110,12 +135,24 @@ class ProcessWorkers(Workers[Task, Result]):
         self._lifeline, self._open_end = self._context.Pipe(duplex=False)
         # A pool gives up all its tasks when one of its processes dies, so each has just one.
         self._last: dict[ProcessPoolExecutor, Future[Any]] = {}
+        self._shares: dict[ProcessPoolExecutor, Any] = {}
+
+    def share_done(self) -> float:
+        shares = list(self._shares.items())  # another thread may start processes
+        return sum(
+            share.value
+            for process, share in shares
+            if process in self._last and not self._last[process].done()
+        )
 
     def _start(self, task: Task) -> Future[Any]:
         idle = (process for process, last in self._last.items() if last.done())
-        process = next(idle, None) or ProcessPoolExecutor(
-            1, self._context, _exit_with, (self._lifeline,)
-        )
+        process = next(idle, None)
+        if process is None:
+            share = self._context.RawValue("d", 0.0)
+            process = ProcessPoolExecutor(1, self._context, _begin, (self._lifeline, share))
+            self._shares[process] = share
+        self._shares[process].value = 0.0
         # Ctrl-C reaches all processes, but this one decides: the others start with it blocked.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -135,8 +172,10 @@ class ProcessWorkers(Workers[Task, Result]):
         self._lifeline.close()
 
 
-def _exit_with(lifeline: Any) -> None:
-    """In a worker: exit as soon as the other end of the pipe is closed."""
+def _begin(lifeline: Any, share: Any) -> None:
+    """In a worker: report how far its task is, and exit as soon as the other end of the pipe is
+    closed."""
+    listen(ShareOfTraining(share))
 
     def watch() -> None:
         lifeline.poll(None)

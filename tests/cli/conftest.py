@@ -16,7 +16,7 @@ LABELS = ('good "one"', "schön ☂", "[bold]x[/]")
 """Odd names, each with a word that gives it away."""
 WORDS = ("yes", "öfter", "no")
 QUICK = ("--dim", "16", "--hidden-dim", "16", "--dropout", "0")
-QUICK += ("--epochs", "8", "--batch-size", "16", "--learning-rate", "0.03")
+QUICK += ("--epochs", "8", "--batch-size", "16", "--learning-rate", "0.03", "--dev-share", "0.1")
 
 
 def call(*words, stdin=b""):

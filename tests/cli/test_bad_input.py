@@ -82,7 +82,7 @@ def test_a_table_that_cannot_be_learnt_from_is_refused(refused, tmp_path, name, 
         ("--dev nowhere.csv", ["file 'nowhere.csv' does not exist"]),
         ("--test nowhere.csv", ["file 'nowhere.csv' does not exist"]),
         ("--label lable", ["no column 'lable', only 'text', 'label'; did you mean 'label'?"]),
-        ("--data trec --dev a.csv", ["--dev and --test go with files of your own"]),
+        ("--data trec --dev a.csv", ["--test and --multi-label go with files of your own"]),
         ("--data mr --fold 10", ["fold must be 0 … 9, got 10"]),
         ("--data trec --fold 1", ["fold must be 0 … 0 (trec has an official test set), got 1"]),
         ("--fold 1", ["--fold goes with data sets by name, not with", "odd.csv"]),
@@ -157,12 +157,12 @@ def test_a_text_of_a_million_characters_is_learnt_predicted_and_scored(cli, tmp_
     words = ("--data", data, "--dev", data, "--out", tmp_path / "run", *cli.quick)
     result = cli.call("train", "classify", *words)
     assert result.code == 0, result.err
-    assert f"2 of 23 texts of {data} were truncated to 512 words (--max-length)" in result.out
+    assert f"2 of 23 texts of {data} were truncated to 2048 words (--max-length)" in result.out
     told = cli.call("predict", tmp_path / "run", data)
-    assert told.code == 0 and told.err == "2 of 23 texts were truncated to 512 words\n"
+    assert told.code == 0 and told.err == "2 of 23 texts were truncated to 2048 words\n"
     assert [json.loads(line)["text"] for line in told.out.splitlines()] == [r[0] for r in rows]
     shown = cli.call("evaluate", tmp_path / "run", "--data", data)
-    assert shown.code == 0 and f"2 of 23 texts of {data} were truncated to 512 words" in shown.out
+    assert shown.code == 0 and f"2 of 23 texts of {data} were truncated to 2048 words" in shown.out
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_run_is_not_gone_on_with_under_other_settings(cli, trained, flags, sai
     before = bytes_of(trained.folder)
     words = ("--data", trained.table, "--out", trained.folder, *cli.quick, *flags.split())
     result = cli.call("train", "classify", *words)
-    cli.refusal(result, str(trained.folder), said, "choose another --out, or remove that folder")
+    cli.refusal(result, str(trained.folder), said, "choose another --out", "--overwrite")
     assert bytes_of(trained.folder) == before
 
 
@@ -363,7 +363,8 @@ def disk_of(size):
 def halfway(cli, table, tmp_path_factory):
     """A run whose disk got full when the first best weights were to be saved with the rest."""
     folder = tmp_path_factory.mktemp("full") / "run"
-    wide = ("--dim", "64", "--hidden-dim", "64", "--batch-size", "32", "--epochs", "3")
+    wide = ("--dim", "64", "--hidden-dim", "64", "--batch-size", "32", "--dev-share", "0.1")
+    wide += ("--epochs", "3")
     words = ("train", "classify", "--data", table, *wide, "--save-every", "0", "--out")
     whole = folder.with_name("whole")
     assert cli.call(*words, whole).code == 0

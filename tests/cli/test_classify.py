@@ -342,3 +342,60 @@ def test_an_empty_text_can_be_explained(cli, trained, tmp_path):
     file.write_text(EMPTY["b.csv"])
     assert cli.call("explain", trained.folder, "--file", file, "--shuffles", "3").code == 0
     assert cli.call("explain", trained.folder, "").code == 0
+
+
+@pytest.fixture(scope="module")
+def reviews(cli, tmp_path_factory):
+    """A run that was trained on the checklist's first template, with the word "not"."""
+    words = {"poor": ("bad", "dull", "slow"), "well": ("good", "fresh", "warm")}
+    rows = [(word, mood) for mood in words for word in words[mood]]
+    rows += [(f"not {word}", {"poor": "well", "well": "poor"}[mood]) for word, mood in rows]
+    folder = tmp_path_factory.mktemp("checklist")
+    data = cli.write_table(folder / "reviews.csv", rows * 20)
+    train(cli, data, folder / "run", "--epochs", "20")
+    return folder / "run"
+
+
+def test_evaluate_scores_a_checklist_of_minimal_pairs(cli, reviews, tmp_path):
+    file = tmp_path / "scores.json"
+    words = [reviews, "--checklist", "--checklist-classes", "poor", "well", "--json", file]
+    shown = cli.call("evaluate", *words, "--checklist-noun", "phone")
+    assert shown.code == 0, shown.err
+    assert "6 of 241 words are in the vocabulary of the model" in shown.out
+    assert '"not" + well word, predicted poor: 1.00' in shown.out
+    assert '"not" + poor word, predicted well: 1.00' in shown.out
+    assert "not a x phone" in shown.out
+    scores = json.loads(file.read_text())
+    first = scores["templates"][0]
+    assert first["opposite"] == "not {x}" and first["n_pairs"] == 6
+    assert first["texts"] == first["pairs"] == scores["not_positive_is_negative"] == 1.0
+    (tmp_path / "poor").write_text("bad\nslow\n")
+    (tmp_path / "well").write_text("good\nfresh\n")
+    words += ["--checklist-words", tmp_path / "poor", tmp_path / "well"]
+    shown = cli.call("evaluate", *words, "--checklist-part", "open")
+    assert shown.code == 0 and "vocabulary" not in shown.out, shown.err
+    scores = json.loads(file.read_text())
+    assert {t["part"] for t in scores["templates"]} == {"open"}
+    assert scores["templates"][0]["n_pairs"] == 4
+
+
+def test_a_checklist_needs_two_classes_and_words_that_the_model_knows(cli, reviews, tmp_path):
+    cli.refusal(
+        cli.call("evaluate", reviews, "--checklist"),
+        "none of the classes 'poor', 'well' is called negative or positive",
+        "--checklist-classes NEGATIVE POSITIVE",
+    )
+    cli.refusal(
+        cli.call("evaluate", reviews, "--checklist", "--data", tmp_path / "x.csv"),
+        "--checklist has texts of its own: leave out --data",
+    )
+    named = ("--checklist-classes", "poor", "well")
+    cli.refusal(cli.call("evaluate", reviews, *named), "go with --checklist")
+    (tmp_path / "odd").write_text("zzz\nyyy\n")
+    files = ("--checklist-words", tmp_path / "odd", tmp_path / "odd")
+    cli.refusal(
+        cli.call("evaluate", reviews, "--checklist", *named, *files),
+        "class 'poor' must have two words or more",
+    )
+    files = ("--checklist-words", tmp_path / "missing", tmp_path / "odd")
+    cli.refusal(cli.call("evaluate", reviews, "--checklist", *named, *files), "does not exist")

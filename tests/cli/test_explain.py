@@ -62,6 +62,23 @@ def test_help_needs_no_torch():
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
 
 
+def test_the_nearest_words_are_listed_and_written(runs, tmp_path, capsys):
+    figures = tmp_path / "near.json"
+    run(runs["complex-order"], "--nearest", "good", "--json", figures)
+    found = json.loads(figures.read_text())
+    assert sorted(one["word"] for one in found) == ["bad", "but", "not"]
+    assert found == sorted(found, key=lambda one: -one["cosine"])
+    said = capsys.readouterr().out
+    assert all(f"{one['cosine']:.3f}" in said for one in found)
+    for arguments, message in [
+        ((runs["none"], "--nearest", "god"), "'god' must be one word of the vocabulary.*good"),
+        ((runs["none"], TEXT, "--nearest", "good"), "--nearest good goes without texts"),
+        ((runs["pairs"], "--nearest", "good"), "--nearest goes with a run of train classify"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run(*arguments)
+
+
 def test_a_text_is_told_drawn_and_written(runs, tmp_path, capsys):
     picture, figures = tmp_path / "new" / "why.png", tmp_path / "why.json"
     run(runs["complex-order"], TEXT, "--picture", picture, "--json", figures, "--shuffles", "7")
@@ -77,7 +94,7 @@ def test_a_model_blind_to_order_says_so(runs, capsys):
     run(runs["none"], "not good but bad")
     said = capsys.readouterr().out
     assert "another class at 0 of 12" in said and "No move lowers p." in said
-    assert "p changes by 0.000 on average, another class 0 times" in said
+    assert "the log-odds change by 0.00 on average, another class 0 times" in " ".join(said.split())
 
 
 def test_texts_of_a_pipe_are_numbered(runs, tmp_path, capsys, monkeypatch):
@@ -144,7 +161,7 @@ def test_a_pair_is_told_and_written(runs, tmp_path, capsys):
 def test_a_score_is_explained_without_classes(runs, capsys):
     run(runs["scores"], "not good", "good but bad")
     said = capsys.readouterr().out
-    assert "→ score " in said and "p = the score" in said and "class" not in said
+    assert "→ score " in said and "changes of the score" in said and "class" not in said
 
 
 def test_pairs_of_a_file_and_of_a_pipe(runs, tmp_path, capsys, monkeypatch):

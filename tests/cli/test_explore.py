@@ -71,6 +71,9 @@ def test_mistakes_are_one_line(cli, trained, tmp_path):
     (tmp_path / "lm").mkdir()
     (tmp_path / "lm/config.yaml").write_text("task: lm\n")
     cli.refusal(cli.call("explore", tmp_path / "lm", "--html", page), "run of 'lm'", "classify")
+    damaged = shutil.copytree(trained.folder, tmp_path / "damaged\x1b[31m<b>")
+    (damaged / "model.safetensors").write_bytes(b"\x00" * 100)
+    cli.refusal(cli.call("explore", damaged, "--no-browser"), "model.safetensors")
     other = tmp_path / "other"
     table = cli.write_table(tmp_path / "t.csv", [("a b", "x"), ("c d", "y")] * 30)
     assert cli.call("train", "classify", "--data", table, "--out", other, *cli.quick).code == 0

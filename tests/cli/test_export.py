@@ -1,7 +1,12 @@
 """`wordwave export` as a user meets it."""
 
+import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
+from wordwave import WaveClassifier
+from wordwave.cli import _run
 from wordwave.cli.export import export
 from wordwave.config_io import with_settings
 from wordwave.models.classifier import Classifier, PairNetwork
@@ -53,8 +58,57 @@ def test_a_matcher_becomes_a_file_that_was_checked(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((".", "model.pt"), "must end in .onnx, got 'model.pt'"), (("nowhere",), "is not a run")],
+    [
+        ((".", "model.pt"), "must end in .onnx, got 'model.pt'"),
+        (("nowhere",), "is not a run"),
+        ((".", "--half"), "--half writes a run folder"),
+        ((".", "model.onnx", "--half"), "--half writes a run folder"),
+        ((".", "src", "--half"), "'src' must be a new or empty folder"),
+    ],
 )
 def test_mistakes_are_told_in_one_line(arguments, said):
     with pytest.raises(ValueError, match=said):
         export(list(arguments), prog="wordwave export")
+
+
+TEXTS = ["a good film", "a bad film", "not a good one", "one not so bad"] * 10
+LABELS = [1, 0, 0, 1] * 10
+
+
+def test_tables_of_half_precision_are_smaller_and_predict_the_same(tmp_path, capsys):
+    model = WaveClassifier(dim=64, hidden_dim=4, epochs=4, learning_rate=0.01).fit(TEXTS, LABELS)
+    run, small = tmp_path / "run", tmp_path / "small"
+    model.save(run)
+    _run(["export", str(run), str(small), "--half"])
+    assert f"Written: {small} (model.safetensors:" in capsys.readouterr().out
+    before, after = (load_file(folder / "model.safetensors") for folder in (run, small))
+    for name, tensor in after.items():
+        is_table = name.startswith(("embedding.", "ngrams.")) and tensor.dim() == 2
+        is_half = is_table and "frequency" not in name
+        assert tensor.dtype == (torch.float16 if is_half else before[name].dtype), name
+        if not is_half:
+            assert torch.equal(tensor, before[name])
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (run, small)]
+    assert sizes[1] < 0.8 * sizes[0]
+    loaded = WaveClassifier.load(small)
+    assert all(p.dtype == torch.float32 for p in loaded.classifier_.model.parameters())
+    assert loaded.predict(TEXTS).tolist() == model.predict(TEXTS).tolist()
+    difference = loaded.predict_proba(TEXTS) - model.predict_proba(TEXTS)
+    assert 0 < np.abs(difference).max() < 0.01  # float16 has 11 bits
+    loaded.save(tmp_path / "again", "float16")
+    again = (tmp_path / "again" / "model.safetensors").read_bytes()
+    assert again == (small / "model.safetensors").read_bytes()
+    _run(["predict", str(small), "a good film"])
+    _run(["explain", str(small), "a good film"])
+    assert '"label": "1"' in capsys.readouterr().out
+
+
+def test_values_that_float16_cannot_hold_are_refused(tmp_path, folder):
+    classifier = TextClassifier.load(folder)
+    with torch.no_grad():
+        next(iter(classifier.model.embedding.parameters()))[1, 0] = 1e6
+    with pytest.raises(ValueError, match="has values up to 1e\\+06, too large for float16"):
+        classifier.save(tmp_path / "half", "float16")
+    with pytest.raises(ValueError, match="float16"):
+        classifier.save(tmp_path / "half", "float8")
+    assert not (tmp_path / "half").exists()

@@ -24,7 +24,7 @@ from wordwave.training.loop import Epoch, Step
 
 WORDS = ("ab", "cd", "ef", "gh")
 QUICK = {
-    "classify": "--dim 4 --hidden-dim 4 --epochs 3 --batch-size 64",
+    "classify": "--dim 4 --hidden-dim 4 --epochs 3 --batch-size 64 --dev-share 0.1",
     "translate": "--dim 4 --encoder-layers 1 --decoder-layers 1 --n-heads 2 --feed-forward-dim 4 "
     "--bpe-size 264 --max-steps 6 --eval-every 2 --batch-size 200 --eval-bleu 0 --lower-case",
     "lm": "--dim 4 --n-heads 2 --n-layers 1 --feed-forward-dim 4 --segment-length 16 "

@@ -17,6 +17,7 @@ from wordwave.migrate import (
     upgrade_flat,
     upgrade_progress,
     upgrade_record,
+    upgrade_run,
     upgrade_weights,
 )
 from wordwave.tasks.classifier import TextClassifier
@@ -178,7 +179,8 @@ def test_the_settings_of_old_records_are_those_of_a_config_now(folder):
 
 def test_records_of_all_kinds_of_runs_have_settings_that_are_known_now():
     lines = (RESULTS / "reproduce" / "records.jsonl").read_text().splitlines()
-    hows = [upgrade_record(json.loads(line))["how"] for line in lines]
+    records = [upgrade_record(json.loads(line)) for line in lines]
+    hows = [r["how"] if "how" in r else r["settings"] for r in records if r["kind"] != "withdrawn"]
     hows = [how for many in hows for how in many.get("cells", {"": many}).values()]
     assert hows
     for how in hows:
@@ -191,7 +193,8 @@ def test_a_record_is_read_under_the_key_that_its_config_has_now(tmp_path):
     old = to_dict(config)
     embedding = old["model"].pop("embedding")
     old["model"] |= {"embedding": embedding.pop("kind")} | embedding
-    del old["model"]["share_phase"], old["model"]["views"]
+    for name in ("share_phase", "views", "train_sinusoids", "frequency_scale", "layers"):
+        del old["model"][name]  # which it did not know
     old["training"]["clip"] = old["training"].pop("max_grad_norm")
     store = Store(tmp_path / "records.jsonl", ("config",))
     (tmp_path / "records.jsonl").write_text(json.dumps({"config": old, "x": 1}) + "\n")
@@ -210,3 +213,14 @@ def test_settings_of_old_studies_are_known_now():
         lines = map(json.loads, journal.open())
         settings = next(s for line in lines if (s := line.get("user_attr", {}).get("settings")))
         assert set(upgrade_flat(settings)) <= known
+
+
+@pytest.mark.parametrize("task", ["classify", "match"])
+def test_a_cnn_of_an_earlier_version_has_narrow_windows(task):
+    old = {"model": {"encoder": "cnn"}}
+    assert upgrade_run(old, task)["model"]["padding"] == "narrow"
+    assert upgrade_run({"model": {"encoder": "cnn", "padding": "wide"}}, task) == {
+        "model": {"encoder": "cnn", "padding": "wide"}
+    }
+    # Where it has no meaning, it is the default, so that the keys of records agree.
+    assert upgrade_run({"model": {"encoder": "lstm"}}, task)["model"]["padding"] == "wide"

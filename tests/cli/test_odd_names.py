@@ -52,7 +52,7 @@ def shown(result, *texts):
 def test_train_classify(cli, run):
     shown(run.said, f"Written: {run.folder}\n", f"wordwave predict {run.folder}\n")
     command = ("train", "classify", "--data", run.table, "--out", run.folder, *run.columns, *TINY)
-    shown(cli.call(*command, "--test", run.table), f"{run.folder} is finished already.")
+    shown(cli.call(*command, "--test", run.table), f"{run.folder} is finished already")
     refused = cli.call(*command, "--test", run.table, "--seed", "1")
     cli.refusal(refused, f"'{run.folder}' holds a run with seed 0")
 

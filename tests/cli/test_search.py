@@ -11,10 +11,12 @@ import time
 import psutil
 import pytest
 
+from wordwave.cli.compare import compare
 from wordwave.cli.search import load_without_test, search
 from wordwave.cli.train import classify
 from wordwave.config_io import from_dict, read_yaml
 from wordwave.tasks.config import ClassificationConfig, DataConfig
+from wordwave.workers import InProcess
 
 pytest.importorskip("optuna")
 
@@ -37,7 +39,9 @@ def run(arguments):
     search(arguments, prog="wordwave search")
 
 
-def test_search_writes_a_config_that_trains_to_the_same_accuracy(table, tmp_path, capsys):
+def test_search_writes_a_config_that_trains_to_the_same_accuracy(
+    table, tmp_path, capsys, monkeypatch
+):
     out, poison = tmp_path / "out", tmp_path / "poison.csv"
     poison.write_text("text,label\na thing,of a class that training does not have\n")
     run(words(table, out, "--test", poison))
@@ -60,6 +64,7 @@ def test_search_writes_a_config_that_trains_to_the_same_accuracy(table, tmp_path
     assert (out / "trials.jsonl").read_text() == records
     with pytest.raises(ValueError, match="holds a search with dim 4, here it is 8"):
         run(words(table, out, "--test", poison, "--dim", "8"))
+    monkeypatch.setattr("wordwave.cli.search.ProcessWorkers", InProcess)
     run(words(table, out, "--test", poison, "--trials", "4", "--jobs", "1"))
     assert (out / "trials.csv").read_text().count("\n") == 1 + 4
 
@@ -124,22 +129,28 @@ def drawn(out):
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
-def test_a_search_whose_worker_is_killed_tries_what_an_undisturbed_one_tries(table, tmp_path):
+def finish_with_a_kill(command):
+    """Run a command whose worker is killed; it must succeed."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "wordwave", *command],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    kill_a_worker(running)
+    _, told = running.communicate(timeout=300)
+    assert running.returncode == 0, told
+
+
+def test_a_search_whose_worker_is_killed_tries_what_an_undisturbed_one_tries(
+    table, tmp_path, monkeypatch
+):
     more = ("--trials", "6", "--jobs", "1", "--epochs", "20", "--pool", "paper")
-    command = [sys.executable, "-m", "wordwave", "search"]
-    folders = [tmp_path / "whole", tmp_path / "killed"]
-    for folder in folders:
-        running = subprocess.Popen(
-            [*command, *words(table, folder, *more)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        if folder.name == "killed":
-            kill_a_worker(running)
-        _, told = running.communicate(timeout=300)
-        assert running.returncode == 0, told
-    assert len(drawn(folders[0])) == 6 and drawn(folders[0]) == drawn(folders[1])
-    assert (folders[0] / "best.yaml").read_text() == (folders[1] / "best.yaml").read_text()
-    assert not list(folders[1].glob(".*.lock"))
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish_with_a_kill(["search", *words(table, killed, *more)])
+    monkeypatch.setattr("wordwave.cli.search.ProcessWorkers", InProcess)
+    run(words(table, whole, *more))
+    assert len(drawn(whole)) == 6 and drawn(whole) == drawn(killed)
+    assert (whole / "best.yaml").read_text() == (killed / "best.yaml").read_text()
+    assert not list(killed.glob(".*.lock"))
 
 
 def test_a_comparison_whose_worker_is_killed_finds_what_an_undisturbed_one_finds(table, tmp_path):
@@ -149,27 +160,18 @@ def test_a_comparison_whose_worker_is_killed_finds_what_an_undisturbed_one_finds
         (recipes / f"{encoder}.yaml").write_text(
             f"model: {{encoder: {encoder}, dim: 8, n_filters: 4}}\ntraining: {{epochs: 20}}\n"
         )
-    command = [sys.executable, "-m", "wordwave", "compare", "--data", str(table), "--recipes"]
-    command += [str(recipes), "--encoders", "fasttext", "cnn", "--embeddings", "none", "--seeds"]
-    command += ["2", "--out"]
-    found = []
-    for name, jobs in (("whole", "1"), ("killed", "2")):
-        running = subprocess.Popen(
-            [*command, str(tmp_path / name), "--jobs", jobs],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        if name == "killed":
-            kill_a_worker(running)
-        _, told = running.communicate(timeout=300)
-        assert running.returncode == 0, told
+    command = ["--data", str(table), "--recipes", str(recipes), "--encoders", "fasttext", "cnn"]
+    command += ["--embeddings", "none", "--seeds", "2", "--out"]
+    finish_with_a_kill(["compare", *command, str(tmp_path / "killed"), "--jobs", "2"])
+    compare([*command, str(tmp_path / "whole"), "--jobs", "1"], prog="wordwave compare")
+
+    def found(name):
         records = map(json.loads, (tmp_path / name / "records.jsonl").read_text().splitlines())
-        found.append(
-            sorted(
-                (r["encoder"], r["seed"], r["test_accuracy"], r["dev_accuracy"], r["epochs"])
-                for r in records
-            )
-        )
-    assert len(found[0]) == 4 and found[0] == found[1]
+        kept = ("encoder", "seed", "test_accuracy", "dev_accuracy", "epochs")
+        ours = (record for record in records if record["encoder"] in ("cnn", "fasttext"))
+        return sorted(tuple(record[key] for key in kept) for record in ours)
+
+    assert len(found("whole")) == 4 and found("whole") == found("killed")
 
 
 @pytest.mark.parametrize(

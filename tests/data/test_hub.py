@@ -19,8 +19,10 @@ def folder(tmp_path, monkeypatch):
     return data
 
 
-def test_a_folder_gives_its_splits_and_a_tenth_is_held_out(folder):
+def test_a_folder_gives_its_splits_and_a_part_is_held_out_if_asked_for(folder):
     parts = load_examples(DataConfig(data=f"hf:{folder}"))
+    assert (len(parts.train), parts.dev, len(parts.test)) == (40, None, 1)
+    parts = load_examples(DataConfig(data=f"hf:{folder}", dev_share=0.1))
     assert (len(parts.train), len(parts.dev), len(parts.test)) == (36, 4, 1)
     assert parts.test.texts == ["fine"] and parts.test.labels == ["1"]
 

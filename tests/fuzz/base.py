@@ -14,6 +14,7 @@ from random import Random
 
 TINY = ("--precision", "fp32", "--hidden-dim", "4", "--batch-size", "8", "--epochs", "2")
 CLASSIFY = ("train", "classify", "--data", "table.csv", "--test", "test.jsonl", *TINY)
+CLASSIFY += ("--dev-share", "0.1")
 TRANSLATE = (
     *("train", "translate", "--source", "source.txt", "--target", "target.txt"),
     *("--test-source", "source.txt", "--test-target", "target.txt", "--dim", "8"),

@@ -207,6 +207,11 @@ def test_a_cell_learns_an_easy_task_and_says_what_it_cost():
     assert made["ms_per_step"] > 0 and made["megabytes"] > 1 and made["parameters"] > 100_000
 
 
+@pytest.mark.parametrize("encoding", ALL_ENCODINGS)
+def test_every_encoding_is_trained_and_tested(encoding):
+    assert is_record(Suite(((8, 12),), steps=2).run(SuiteCell("parity", encoding, 0)))
+
+
 def test_budgets_cover_the_core_and_every_task_of_sequences():
     assert len(CORE) <= 10 and set(SEQUENCES) | set(lab.TEXT_TASKS) == set(BUDGETS)
     assert set(lab.QUICK) <= set(CORE) and max(high for _, high in lab.LENGTHS) == 2000

@@ -1,10 +1,12 @@
 """The default classifier: a scaled sum of words and hashed bigrams."""
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 from tolerance import rounding
+from wordwave import WaveClassifier
 from wordwave.compiled import SWITCH
 from wordwave.config_io import with_settings
 from wordwave.embedding.table import Bigrams
@@ -196,3 +198,15 @@ def test_keys_that_no_training_sets_are_refused(key):
     table.keys[7] = key
     with pytest.raises(ValueError, match="keys must be pairs of words"):
         table.check_keys()
+
+
+def test_a_bag_with_context_negates_words_that_it_never_saw_negated():
+    moods, words = ("good", "bad"), [f"w{i}" for i in range(40)]
+    rows = [(word, moods[i % 2]) for i, word in enumerate(words)]
+    negated = [(f"not {word}", moods[1 - i % 2]) for i, word in enumerate(words)]
+    texts, labels = zip(*(rows + negated[:28]) * 3, strict=True)
+    options = {"n_bigrams": 0, "epochs": 40, "dim": 32, "hidden_dim": 0, "random_state": 0}
+    options |= {"views": ("start", "context"), "share_frequency": "word"}
+    model = WaveClassifier(**options).fit(list(texts), list(labels))
+    new, expected = zip(*negated[28:], strict=True)
+    assert (model.predict(list(new)) == np.array(expected)).mean() > 0.8

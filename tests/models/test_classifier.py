@@ -1,10 +1,13 @@
 """Classifiers of every combination: shapes, padding, batches, gradients, order."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from wordwave.config_io import with_settings
 from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
+from wordwave.errors import WordwaveError
 from wordwave.models.classifier import Classifier, Tagger
 from wordwave.models.config import ENCODERS, ModelConfig
 from wordwave.models.utils import count_parameters
@@ -85,3 +88,27 @@ def test_wrong_combinations_are_refused():
 def test_parameters_are_counted_as_trained():
     config = with_settings(ModelConfig(), embedding="none", encoder="fasttext", dim=8, hidden_dim=0)
     assert count_parameters(Classifier(config, 10, 3)) == 10 * 8 + 8 * 3 + 3
+
+
+def test_word_vectors_and_features_have_a_dropout_each():
+    config = with_settings(ModelConfig(), encoder="cnn", dim=4, dropout=0.5)
+    assert Classifier(config, 9, 2).dropout.p == 0.5
+    model = Classifier(replace(config, embedding_dropout=0.0), 9, 2)
+    assert model.dropout.p == 0.0 and model.head[0].p == 0.5
+    with pytest.raises(WordwaveError, match="embedding_dropout"):
+        replace(config, embedding_dropout=1.5)
+
+
+def test_max_norm_holds_the_weights_of_classes_in_training_only():
+    config = with_settings(ModelConfig(), encoder="cnn", dim=4, hidden_dim=0, max_norm=3.0)
+    model, ids = Classifier(config, 9, 2), torch.ones(1, 5, dtype=torch.long)
+    with torch.no_grad():
+        model.head[-1].weight.fill_(1.0)
+        model.head[-1].weight[1] = 0.01
+    before = model.head[-1].weight.clone()
+    model.eval()(ids)
+    assert torch.equal(model.head[-1].weight, before)
+    model.train()(ids)
+    after = model.head[-1].weight
+    assert after[0].norm().item() == pytest.approx(3.0, rel=1e-4)
+    assert torch.equal(after[1], before[1])

@@ -26,6 +26,11 @@ CASES = {
     "phases": {"phase": True},
     "frozen": {"freeze_frequency": True},
     "complex-vanilla": {"embedding": "complex-vanilla"},
+    "weights": {"weighted": True},
+    "weights, no hidden layer": {"weighted": True, "hidden_dim": 0},
+    "several labels": {"several": True},
+    "several labels, weights": {"several": True, "weighted": True},
+    "several labels, weights of labels": {"several": True, "weighted": "labels"},
 }
 SETTINGS = TrainingConfig(
     epochs=3, batch_size=16, learning_rate=0.01, weight_decay=0.01, frequency_weight_decay=0.1
@@ -40,11 +45,18 @@ def examples(n=120):
     return LabelledSentences(sentences, ids[sentences.starts] % 3)
 
 
-def training(settings=SETTINGS, **model):
+def training(settings=SETTINGS, *, weighted=False, several=False, **model):
     torch.manual_seed(0)
     config = with_settings(ModelConfig(dim=8, hidden_dim=8, dropout=0.2), **model)
     network = Classifier(config, 30, 3, sparse=settings.row_sparse)
-    task = ClassificationTask(examples(), word_dropout=settings.word_dropout)
+    train = examples()
+    if weighted:
+        shape = (120, 3) if several and weighted == "labels" else (120,)
+        weights = torch.rand(shape, generator=torch.Generator().manual_seed(1))
+        train = replace(train, weights=weights)
+    if several:
+        train = replace(train, targets=torch.nn.functional.one_hot(train.targets, 3).cumsum(1) > 0)
+    task = ClassificationTask(train, word_dropout=settings.word_dropout)
     return Training(network, task, settings)
 
 

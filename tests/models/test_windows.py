@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,15 +23,17 @@ def outcome(model, ids, upstream):
     return [logits.detach(), *(p.grad.to_dense().clone() for p in model.parameters())]
 
 
+@pytest.mark.parametrize("padding", ["wide", "narrow"])
 @pytest.mark.parametrize(("embedding", "share"), FIELDS)
 @given(
     seed=st.integers(0, 10**6),
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
     sparse=st.booleans(),
 )
-def test_kernels_and_torch_agree(embedding, share, seed, lengths, sparse):
+def test_kernels_and_torch_agree(embedding, share, padding, seed, lengths, sparse):
     torch.manual_seed(seed)
     settings = {"embedding": embedding, "share": share, "dim": 4, "n_filters": 3, "dropout": 0.0}
+    settings["padding"] = padding
     config = with_settings(ModelConfig(), encoder="cnn", hidden_dim=0, **settings)
     model = Classifier(config, 20, 3, sparse=sparse)
     ids = torch.randint(1, 20, (len(lengths), max(lengths)))
@@ -42,6 +45,32 @@ def test_kernels_and_torch_agree(embedding, share, seed, lengths, sparse):
         slow = outcome(model, ids, upstream)
     for one, other in zip(fast, slow, strict=True):
         torch.testing.assert_close(one, other, **rounding(terms=60, size=10))
+
+
+@pytest.mark.parametrize("without", ["", "1"])
+@pytest.mark.parametrize("padding", ["wide", "narrow"])
+def test_windows_are_those_of_torch_conv1d(padding, without, monkeypatch):
+    """Against torch's own convolution of each sentence alone; padding may hold anything."""
+    monkeypatch.setenv(SWITCH, without)
+    config = with_settings(
+        ModelConfig(), encoder="cnn", embedding="none", dim=4, n_filters=3, padding=padding
+    )
+    model = Classifier(config, 20, 2)
+    lengths = [1, 2, 4, 7]
+    x, mask = torch.randn(4, 7, 4), torch.arange(7) < torch.tensor(lengths).unsqueeze(1)
+    if padding == "narrow":
+        x = x * mask.unsqueeze(-1)
+    found = model.encoder(x, mask)
+    for sentence, n, row in zip(x, lengths, found, strict=True):
+        pooled = []
+        for convolution, k in zip(model.encoder.convolutions, config.widths, strict=True):
+            zeros = k - 1 if padding == "wide" else 0
+            words = sentence[:n].T
+            if not zeros and n < k:
+                words = F.pad(words, (0, k - n))
+            y = F.conv1d(words, convolution.weight(), convolution.bias(), padding=zeros)
+            pooled.append(F.relu(y).amax(1))
+        torch.testing.assert_close(row, torch.cat(pooled), **rounding(terms=20, size=10))
 
 
 @pytest.mark.skipif(compiled() is None, reason="needs numba")

@@ -2,10 +2,12 @@
 
 import csv
 import random
+import sys
 
 import pytest
 
 from wordwave import cli
+from wordwave.errors import WordwaveError
 from wordwave.models.config import ENCODERS
 from wordwave.recipes import FOLDER, read_recipe
 from wordwave.search.compare import (
@@ -66,9 +68,10 @@ def tables(tmp_path):
     return tmp_path
 
 
-def compare(folder, *more):
+def compare(folder, *more, encoders=("fasttext", "cnn"), baselines=()):
     words = ["compare", "--data", folder / "train.csv", "--test", folder / "test.csv"]
-    words += ["--encoders", "fasttext", "cnn", "--embeddings", "none", "complex-order"]
+    words += ["--encoders", *encoders, "--embeddings", "none", "complex-order"]
+    words += ["--baselines", *baselines]
     words += ["--recipes", folder / "recipes", "--out", folder / "out", "--jobs", "1", *more]
     cli._run([str(w) for w in words])
 
@@ -93,6 +96,37 @@ def test_a_comparison_makes_a_table_and_goes_on_where_it_stopped(tables, capsys)
     assert "Written:" in capsys.readouterr().out
 
 
+def test_baselines_stand_beside_the_bag_and_do_not_repeat_what_has_no_seed(tables, capsys):
+    pytest.importorskip("fasttext")
+    baselines = "tfidf", "tfidf-char", "fasttext-library"
+    (tables / "recipes" / "bag.yaml").write_text("training: {epochs: 2}\n")
+    compare(tables, "--seeds", "2", encoders=["bag"], baselines=baselines)
+    shown = capsys.readouterr().out
+    assert "tfidf-char" in shown and "seconds" in shown
+    with (tables / "out" / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["encoder"], r["embedding"], r["seeds"]) for r in rows] == [
+        ("bag", "none", "2"),
+        ("bag", "complex-order", "2"),
+        ("tfidf", "none", "1"),
+        ("tfidf-char", "none", "1"),
+        ("fasttext-library", "none", "2"),
+    ]
+    for r in rows[2:]:
+        assert r["test_accuracy"] == r["test_macro_f1"] == r["dev_accuracy"] == "1.0"
+        assert float(r["seconds"]) > 0 and int(r["parameters"]) > 0
+    records = (tables / "out" / "records.jsonl").read_text()
+    compare(tables, encoders=["bag"], baselines=baselines)
+    assert (tables / "out" / "records.jsonl").read_text() == records
+
+
+def test_without_fasttext_one_line_says_how_to_install_it(tables, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fasttext", None)
+    expected = r"pip install 'wordwave\[anchors\]', or leave it out of --baselines"
+    with pytest.raises(WordwaveError, match=expected):
+        compare(tables, baselines=["fasttext-library"])
+
+
 def test_without_a_test_part_a_tenth_of_the_examples_is_one(tables):
     parts = examples_to_compare_on(DataConfig(data=str(tables / "train.csv")))
     assert (len(parts.train), len(parts.dev), len(parts.test)) == (65, 8, 7)
@@ -101,25 +135,28 @@ def test_without_a_test_part_a_tenth_of_the_examples_is_one(tables):
 def test_without_the_vectors_of_a_recipe_the_defaults_are_used(tables, monkeypatch, capsys):
     monkeypatch.setenv("WORDWAVE_DATA", str(tables))
     words = ["compare", "--data", tables / "train.csv", "--encoders", "fasttext", "--jobs", "1"]
-    cli._run([str(w) for w in [*words, "--embeddings", "none", "--out", tables / "plain"]])
+    words += ["--embeddings", "none", "--baselines", "--out", tables / "plain"]
+    cli._run([str(w) for w in words])
     assert "fasttext: no pretrained vectors, so the default settings" in capsys.readouterr().out
 
 
 def test_the_spread_is_over_seeds():
     record = {
         "encoder": "cnn", "embedding": "none", "test_macro_f1": 0.5, "dev_accuracy": 0.5,
-        "parameters": 1, "epoch_seconds": 1.0, "words_per_second": 1, "predictions_per_second": 1,
+        "parameters": 1, "epochs": 3, "epoch_seconds": 1.0, "words_per_second": 1,
+        "predictions_per_second": 1,
     }  # fmt: skip
     (row,) = mean_scores([record | {"test_accuracy": x} for x in (0.8, 0.9)])
     assert row["test_accuracy"] == pytest.approx(0.85)
     assert row["spread"] == pytest.approx(0.0707, abs=1e-4)
+    assert row["seconds"] == 3.0
 
 
 def test_a_record_without_a_field_or_with_one_of_another_type_is_none():
     record = {
         "encoder": "cnn", "embedding": "none", "seed": 0, "test_accuracy": 0.5, "dev_accuracy": 0.5,
-        "test_macro_f1": 0.5, "parameters": 1, "epoch_seconds": 1.0, "words_per_second": 1,
-        "predictions_per_second": 1,
+        "test_macro_f1": 0.5, "parameters": 1, "epochs": 3, "epoch_seconds": 1.0,
+        "words_per_second": 1, "predictions_per_second": 1,
     }  # fmt: skip
     assert is_record(record)
     for name in record:

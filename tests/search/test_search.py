@@ -16,8 +16,7 @@ from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
 from wordwave.models.config import ENCODERS, ModelConfig
 from wordwave.search.spaces import SPACES, Range, Setting, n_combinations, varied
 from wordwave.search.trials import SearchPlan, dev_accuracy, train_trial, write_files
-from wordwave.tasks.config import ClassificationConfig, TextConfig
-from wordwave.training.config import TrainingConfig
+from wordwave.tasks.config import ClassificationConfig, ClassificationTrainingConfig, TextConfig
 
 optuna = pytest.importorskip("optuna")
 
@@ -41,7 +40,7 @@ def config_of(embedding, encoder):
 
 def search_in(folder, n_trials=4, **training):
     config = ClassificationConfig(
-        model=ModelConfig(dim=4), training=TrainingConfig(**{"epochs": 2, **training})
+        model=ModelConfig(dim=4), training=ClassificationTrainingConfig(**{"epochs": 2, **training})
     )
     return SearchPlan(config, "paper", Splits(examples(64), examples(16), None), folder, n_trials)
 

@@ -1,19 +1,26 @@
 """From examples to a run folder and back: what is loaded says what was trained."""
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 
 from wordwave.config_io import with_settings
 from wordwave.data.splits import Splits
 from wordwave.data.tables import Examples
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingConfig
-from wordwave.models.config import ENCODERS, ModelConfig
+from wordwave.models.config import ENCODERS, ClassifierConfig
 from wordwave.tasks.classification import ClassificationJob
-from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
-from wordwave.training.config import TrainingConfig
+from wordwave.tasks.classifier import TextClassifier, logits_of
+from wordwave.tasks.config import (
+    ClassificationConfig,
+    ClassificationTrainingConfig,
+    DataConfig,
+    TextConfig,
+)
 
 TEXTS = ["a fine film", "a dull film", "fine plot and fine words", "how very dull", "fine"] * 6
 LABELS = ["good", "bad", "good", "bad", "good"] * 6
@@ -36,12 +43,18 @@ def vectors(tmp_path):
 
 
 def config(vectors=None, **model):
-    model = {"dim": 4, "n_heads": 2, "n_filters": 4, "feed_forward_dim": 8} | model
+    model = {
+        "encoder": "fasttext",
+        "dim": 4,
+        "n_heads": 2,
+        "n_filters": 4,
+        "feed_forward_dim": 8,
+    } | model
     return ClassificationConfig(
         DataConfig(data="films.csv"),
         TextConfig(vectors=None if vectors is None else str(vectors)),
-        with_settings(ModelConfig(), **model),
-        TrainingConfig(epochs=2),
+        with_settings(ClassifierConfig(), **model),
+        ClassificationTrainingConfig(epochs=2),
     )
 
 
@@ -79,8 +92,8 @@ def test_the_model_depends_on_config_and_data_alone():
     [
         ({"training": {"random_positions": 3}}, "at least 5, the words of the longest text, got 3"),
         (
-            {"training": {"random_positions": 900}, "model": {"embedding": EmbeddingConfig("pe")}},
-            "at most 512, the positions of 'pe', got 900",
+            {"training": {"random_positions": 9000}, "model": {"embedding": EmbeddingConfig("pe")}},
+            "at most 2048, the positions of 'pe', got 9000",
         ),
         (
             {
@@ -97,6 +110,33 @@ def test_settings_that_would_fail_in_mid_training_are_refused_before(changes, me
         settings = replace(settings, **{part: replace(getattr(settings, part), **values)})
     with pytest.raises(ValueError, match=message):
         prepared(settings)
+
+
+def test_macro_f1_is_that_of_scikit_learn_and_likelihood_that_of_torch():
+    job = prepared(config())
+    dev = job.task.dev
+    logits = logits_of(job.text_model.model, dev.sentences).double()
+    true, predicted = dev.targets.numpy(), logits.argmax(-1).numpy()
+    weights = torch.rand(len(true), generator=torch.Generator().manual_seed(0))
+    likelihoods = logits.log_softmax(-1)[range(len(true)), true].numpy()
+    for given in (None, weights):
+        task = replace(job.task, select="macro-f1", dev=replace(dev, weights=given))
+        found = task.score(job.text_model.model)
+        assert list(found) == ["macro_f1", "accuracy", "likelihood"]
+        expected = f1_score(true, predicted, average="macro", zero_division=0, sample_weight=given)
+        assert found["macro_f1"] == pytest.approx(expected)
+        assert found["accuracy"] == pytest.approx(np.average(true == predicted, weights=given))
+        assert found["likelihood"] == pytest.approx(np.average(likelihoods, weights=given))
+
+
+def test_the_accuracy_of_the_best_epoch_is_told_whatever_selects_it(tmp_path):
+    settings = with_settings(config(), select="likelihood", class_weight="balanced")
+    result = prepared(settings).train(tmp_path)
+    metrics = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    best = max(metrics, key=lambda epoch: epoch["dev_likelihood"])
+    names = ("dev_accuracy", "dev_likelihood")
+    assert [result[name] for name in names] == [best[name] for name in names]
+    assert result["best_epoch"] == best["epoch"]
 
 
 def test_other_examples_do_not_go_on_with_a_run_and_leave_it_as_it_was(tmp_path):

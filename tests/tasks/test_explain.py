@@ -1,6 +1,7 @@
 """Explanations say what is so: order-blind models show none, order-aware ones where it matters."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -25,7 +26,9 @@ WORDS = ["the", "film", "is", "not", "good", "but", "bad", "at", "all"]
 TEXT = "the film is not bad but good"
 
 
-def build(embedding="none", encoder="fasttext", *, max_length=60, tokenizer=None, **options):
+def build(
+    embedding="none", encoder="fasttext", *, max_length=60, tokenizer=None, n_labels=3, **options
+):
     config = with_settings(
         ModelConfig(),
         embedding=embedding,
@@ -38,13 +41,22 @@ def build(embedding="none", encoder="fasttext", *, max_length=60, tokenizer=None
     )
     tokenizer = tokenizer or build_tokenizer("plain")
     vocabulary = Vocabulary.build([WORDS], extra_words=getattr(tokenizer, "words", ()))
-    model = Classifier(config, len(vocabulary), 3).eval()
+    model = Classifier(config, len(vocabulary), n_labels).eval()
     encoder = TextEncoder(tokenizer, vocabulary, max_length=max_length)
-    return TextClassifier(model, encoder, ["a", "b", "c"], ClassificationConfig(model=config))
+    labels = ["a", "b", "c"][:n_labels]
+    return TextClassifier(model, encoder, labels, ClassificationConfig(model=config))
 
 
 def p_of(classifier, label, text):
     return float(classifier.probabilities([text])[0, classifier.labels.index(label)])
+
+
+def log_odds_of(classifier, label, text):
+    """From the logits, in the way of a textbook."""
+    logits = dict(
+        zip(classifier.labels, classifier.logits([text])[0].double().tolist(), strict=True)
+    )
+    return logits.pop(label) - math.log(sum(map(math.exp, logits.values())))
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +102,10 @@ def test_a_model_of_order_shows_it_at_the_words_whose_order_counts(precedence):
     assert said.label == "yes" and said.probability > 0.9
     sensitivity = {word.word: word for word in said.words}
     for marker in "ab":
-        assert sensitivity[marker].moved_max > 0.9
-        assert sensitivity[marker].moved_mean > 0.15
+        assert sensitivity[marker].moved_max > math.log(0.9 / 0.1)  # another class
     others = [word for word in said.words if word.word not in "ab"]
-    assert max(word.moved_mean for word in others) < 0.05
-    assert max(abs(word.swap) for word in others if word.swap is not None) < 0.1
+    least = min(sensitivity[marker].moved_mean for marker in "ab")
+    assert max(word.moved_mean for word in others) < 0.5 * least
     worst = said.worst_move
     assert worst.word in "ab" and worst.label == "no" and worst.probability < 0.1
     assert precedence.predict([worst.text]) == ["no"]
@@ -126,22 +137,79 @@ def test_numbers_are_those_of_predicting_the_changed_texts(encoder):
     def p(words):
         return p_of(classifier, said.label, " ".join(words))
 
+    def odds(words):
+        return log_odds_of(classifier, said.label, " ".join(words))
+
     def close(value):
         return pytest.approx(value, abs=1e-5)
 
     assert [said.label] == classifier.predict([TEXT])
     assert said.probability == close(p(words)) and sum(said.probabilities.values()) == close(1)
-    assert said.words[3].importance == close(said.probability - p(words[:3] + words[4:]))
+    assert said.log_odds == close(odds(words))
+    shorter = words[:3] + words[4:]
+    assert said.words[3].importance == close(said.log_odds - odds(shorter))
+    assert said.words[3].p_without == close(p(shorter))
     swapped = [*words[:3], words[4], words[3], *words[5:]]
-    assert said.words[3].swap == close(p(swapped) - said.probability)
+    assert said.words[3].swap == close(odds(swapped) - said.log_odds)
     to_front = [words[3], *words[:3], *words[4:]]
-    assert said.after_move[3][0] == close(p(to_front))
+    assert said.after_move[3][0] == close(odds(to_front))
     row = said.after_move[3]
-    changes = [abs(q - said.probability) for i, q in enumerate(row) if i != 3]
+    changes = [abs(after - said.log_odds) for i, after in enumerate(row) if i != 3]
     assert said.words[3].moved_mean == close(sum(changes) / 6)
     assert said.words[3].moved_max == close(max(changes))
-    lowest = min(q for row in said.after_move for q in row)
-    assert said.worst_move.probability == close(lowest) == close(p(said.worst_move.text.split()))
+    lowest = min(after for row in said.after_move for after in row)
+    worst = said.worst_move
+    assert worst.log_odds == close(lowest) == close(odds(worst.text.split()))
+    assert worst.probability == close(p(worst.text.split()))
+
+
+def test_ngrams_count_and_only_bigrams_depend_on_the_order(with_ngrams):
+    classifier, text = with_ngrams(), "the doggy bites the man , not badly"
+    said, words = explain(classifier, text), text.split()
+
+    def odds(words):
+        return log_odds_of(classifier, said.label, " ".join(words))
+
+    close = {"abs": 1e-5}
+    assert said.log_odds == pytest.approx(odds(words), **close)
+    for i, word in enumerate(said.words):  # also those that are known by their spelling only
+        without_it = odds(words[:i] + words[i + 1 :])
+        assert word.importance == pytest.approx(said.log_odds - without_it, **close)
+    assert said.after_move[1][0] == pytest.approx(odds(["doggy", "the", *words[2:]]), **close)
+    classifier.model.scale.zero_()
+    said = explain(classifier, text)
+    assert said.words[2].moved_max > ROUNDING and said.shuffle_change > ROUNDING
+    assert abs(said.words[0].importance) < ROUNDING  # "the" is repeated, and counts once
+    classifier.model.ngrams.bigrams.zero_()
+    said = explain(classifier, text)
+    assert max(word.moved_max for word in said.words) < ROUNDING and said.worst_move is None
+    assert max(abs(word.importance) for word in said.words) > 0.01
+
+
+def test_a_text_without_words_has_no_ngrams(with_ngrams):
+    classifier = with_ngrams()
+    said = explain(classifier, "")
+    assert said.probability == pytest.approx(p_of(classifier, said.label, ""), abs=1e-6)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_a_certain_prediction_still_tells_which_words_matter(n_labels):
+    """With logits a thousand times as large p is 1 with or without any word, to the last digit."""
+    classifier = build("complex-order", n_labels=n_labels)
+    mild = explain(classifier, TEXT)
+    last = classifier.model.head[-1]
+    with torch.no_grad():
+        last.weight *= 1000
+        last.bias *= 1000
+    certain = explain(classifier, TEXT)
+    assert certain.label == mild.label and certain.probability == 1
+    importance = torch.tensor([word.importance for word in certain.words])
+    moved_mean = torch.tensor([word.moved_mean for word in certain.words])
+    assert importance.isfinite().all() and importance.abs().max() > 1 and moved_mean.min() > 0
+    assert certain.worst_move.log_odds < certain.log_odds
+    if n_labels == 2:  # the difference of two logits, which grows as they do
+        before = torch.tensor([word.importance for word in mild.words])
+        torch.testing.assert_close(importance / 1000, before, rtol=0, atol=1e-4)
 
 
 def test_words_are_told_with_their_numbers():
@@ -229,3 +297,34 @@ def test_the_model_is_left_as_it_was():
     assert all(
         torch.equal(a, b) for a, b in zip(before, classifier.model.parameters(), strict=True)
     )
+
+
+def test_the_nearest_words_have_the_most_similar_amplitudes():
+    classifier = build("complex-order")
+    table = classifier.model.embedding.vectors
+    with torch.no_grad():
+        table[3] = 2 * table[2]
+        table[4] = -table[2]
+    words = classifier.encoder.vocabulary.words
+    found = classifier.nearest_words(words[2].upper(), n=3)
+    assert len(found) == 3 and found[0] == (words[3], pytest.approx(1, abs=1e-6))
+    everything = classifier.nearest_words(words[2], n=1000)
+    assert {word for word, _ in everything} == {*words[3:]}
+    assert everything[-1] == (words[4], pytest.approx(-1, abs=1e-6))
+    cosines = [cosine for _, cosine in everything]
+    assert cosines == sorted(cosines, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("two words", "'two words' must be one word of the vocabulary, got 2 tokens"),
+        ("", "'' must be one word of the vocabulary, got 0 tokens"),
+        ("zebr", "'zebr' must be one word of the vocabulary"),
+    ],
+)
+def test_a_word_to_compare_with_is_one_of_the_vocabulary(word, message):
+    with pytest.raises(ValueError, match=message):
+        build().nearest_words(word)
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        build().nearest_words("the", 0)

@@ -1,7 +1,9 @@
 """An exported model says what the trained one says, for batches of any size."""
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -99,6 +101,18 @@ def test_the_file_agrees_with_the_model_for_batches_of_any_size(
         assert_close(torch.from_numpy(got), wanted, rtol=0, atol=1e-5)
 
 
+@torch.no_grad()
+def test_a_default_classifier_is_exported_with_its_ngrams(tmp_path, with_ngrams):
+    classifier = with_ngrams()
+    exported = export_onnx(classifier, tmp_path / "model.onnx")
+    assert exported.difference < 1e-5
+    ids = torch.tensor([[2, 3, 4, 2, 5], [6, 6, 7, 6, 7], [2, 5, 4, 6, 0], [1, 0, 0, 0, 0]])
+    (got,) = session_of(tmp_path / "model.onnx").run(None, {"ids": ids.numpy()})
+    assert_close(torch.from_numpy(got), classifier.model(ids).softmax(-1), rtol=0, atol=1e-5)
+    classifier.model.ngrams.words.zero_()
+    assert (torch.from_numpy(got) - classifier.model(ids).softmax(-1)).abs().max() > 0.02
+
+
 def test_one_file_holds_all_and_the_other_tells_how_to_use_it(tmp_path):
     classifier, folder = build(), tmp_path / "deep"
     exported = export_onnx(classifier, folder / "model.onnx")
@@ -164,6 +178,64 @@ def test_pieces_of_words_come_with_their_tokeniser(tmp_path):
     ids = [told["words"].index(piece) for piece in tokenizer.encode(" hello w2").tokens]
     (got,) = session_of(tmp_path / "model.onnx").run(None, {"ids": [ids]})
     assert_close(torch.from_numpy(got), classifier.probabilities(["hello w2"]), rtol=0, atol=1e-5)
+
+
+AWKWARD = [
+    "",
+    " \t\n",
+    "!",
+    "W3 w1's w2n't",
+    "don't DON'T they'll 'd `quoted' (w1),w2!?",
+    "naïve café CAFÉ",
+    "e\u0301 E\u0301 \u0301",
+    "w" + "\u0301" * 130,
+    "İstanbul ß ẞ ﬁ ΟΔΥΣΣΕΥΣ ΣΑΣ.",
+    "你好, 世界 w1世w2",
+    "한국어 שלום עִבְרִית",
+    "हिन्दी क्‍ष می‌خواهم",
+    "👩‍👩‍👧 w1😀w2 1️⃣",
+    "a\u00a0b\u2003c\u200bd\x85e\x1ff\x00g\u2028h",
+    "x_y __ 3.14 ½ ²",
+    "<pad> <unk> w5",
+    "w1 " * 70,
+    "w19\r\nw18",
+    "\ufeffw1 ﷺ Ǆ",
+    "ｗ１ Ｗ２ ①",
+]
+
+
+def script_of_the_docs():
+    """The Python block of docs/classify.md that needs no wordwave, without its example."""
+    page = (Path(__file__).parents[2] / "docs" / "classify.md").read_text(encoding="utf-8")
+    (script,) = [b for b in re.findall(r"(?ms)^```python\n(.*?)^```", page) if "onnxruntime" in b]
+    assert "wordwave" not in script and "torch" not in script
+    defined: dict = {}
+    exec(script[: script.index("\nprint(")], defined)
+    return defined["OnnxClassifier"]
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "kim", "bpe"])
+def test_the_script_of_the_docs_predicts_from_texts_what_the_model_does(kind, hashed, tmp_path):
+    if kind == "bpe":
+        pytest.importorskip("tokenizers")
+    tokenizer = train_bpe(AWKWARD, 300) if kind == "bpe" else build_tokenizer(kind)
+    classifier = build(tokenizer=tokenizer)
+    words = {word for text in AWKWARD[::2] for word in tokenizer(text)}
+    vocabulary = Vocabulary.build([WORDS, sorted(words)])
+    model = Classifier(classifier.config.model, len(vocabulary), 3).eval()
+    encoder = TextEncoder(tokenizer, vocabulary, max_length=50, hashed=hashed)
+    classifier = TextClassifier(model, encoder, classifier.labels, classifier.config)
+    export_onnx(classifier, tmp_path / "model.onnx")
+    theirs = script_of_the_docs()(tmp_path / "model.onnx")
+    ours = encoder.encode(AWKWARD).sentences
+    for i, text in enumerate(AWKWARD):
+        assert theirs.tokens(text) == tokenizer(text), text
+        (row,) = ours.padded(torch.tensor([i])).tolist()
+        assert theirs.encode([text]).tolist() == [row], text
+    expected = classifier.probabilities(AWKWARD)
+    assert_close(torch.from_numpy(theirs.probabilities(AWKWARD)), expected, rtol=0, atol=1e-5)
+    assert theirs.predict(AWKWARD) == classifier.predict(AWKWARD)
 
 
 def test_a_file_that_disagrees_is_not_written_and_the_old_one_stays(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from wordwave.config_io import with_settings
 from wordwave.data.sentences import read_sentences, split_sentences
 from wordwave.errors import WordwaveError
 from wordwave.models.sentence_encoder import TABLE_WORDS, SentenceNetwork, TokenBatch
+from wordwave.progress import listening
 from wordwave.tasks import sentence_embedding, sentence_encoder
 from wordwave.tasks.config import SentenceEmbeddingConfig
 from wordwave.tasks.sentence_embedding import SentenceEmbeddingJob, projected
@@ -429,8 +430,11 @@ def test_a_teacher_by_name_encodes_the_sentences_once(tmp_path, monkeypatch):
     job = prepared(with_teacher=False, teacher="a-model", epochs=1)
     with pytest.raises(KeyboardInterrupt):
         job.train(tmp_path, watch=stopping(1))
-    result = job.train(tmp_path, watch=seen.append)
-    assert "a-model: 300 of 300" in seen and "teacher_cosine" in result["dev"]
+    assert len(encoded) == 100
+    listener = SimpleNamespace(stage=lambda *stage: seen.append(stage))
+    with listening(listener):
+        result = job.train(tmp_path)
+    assert ("a-model encodes sentences", 1.0) in seen and "teacher_cosine" in result["dev"]
     (tmp_path / "result.json").unlink()
     prepared(with_teacher=False, teacher="a-model", epochs=1).train(tmp_path)
     assert encoded == texts

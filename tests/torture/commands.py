@@ -39,7 +39,8 @@ def commands(data: Path) -> dict[str, Command]:
     lines = {
         **{
             f"classify {encoder}": f"train classify --data {table} --test {table} {small} "
-            f"--encoder {encoder} --epochs {epochs} --batch-size 16 --dropout 0.2 --save-every 0"
+            f"--encoder {encoder} --epochs {epochs} --batch-size 16 --dropout 0.2 --save-every 0 "
+            "--dev-share 0.1"
             for encoder, epochs in zip(ENCODERS, (30, 20, 10, 10), strict=True)
         },
         "translate": f"train translate --source {source} --target {target} --test-source {source} "

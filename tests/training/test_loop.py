@@ -178,10 +178,11 @@ def test_a_loss_that_is_no_number_ends_in_one_line_that_says_what_to_do():
 @pytest.mark.parametrize("sparse", [True, False])
 def test_frequencies_get_a_rate_and_a_decay_of_their_own_and_embeddings_no_decay(sparse):
     model = Classifier(ModelConfig(dim=4), 10, 2, sparse=sparse)
-    settings = replace(QUICK, weight_decay=0.1, frequency_weight_decay=0.2)
+    settings = replace(QUICK, weight_decay=0.1, frequency_weight_decay=0.2, vector_lr_scale=0.5)
     groups = [g for o in optimizers_for(model, settings) for g in o.param_groups]
     of = {id(p): g for g in groups for p in g["params"]}
     assert of[id(model.embedding.frequency.weight)]["lr"] == pytest.approx(0.003)
+    assert of[id(model.embedding.amplitude.weight)]["lr"] == pytest.approx(0.015)
     assert of[id(model.embedding.frequency.weight)]["weight_decay"] == 0.2
     assert of[id(model.embedding.amplitude.weight)]["weight_decay"] == 0
     assert of[id(model.head[1].weight)]["weight_decay"] == 0.1

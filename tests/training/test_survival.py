@@ -39,7 +39,8 @@ def command(table, out, *more, epochs=30):
     return [
         sys.executable, "-m", "wordwave", "train", "classify", "--data", str(table), "--out",
         str(out), "--epochs", str(epochs), "--dim", "24", "--batch-size", "16",
-        "--save-every", "0", "--dropout", "0.2", "--word-dropout", "0.05", *more,
+        "--save-every", "0", "--dropout", "0.2", "--word-dropout", "0.05",
+        "--dev-share", "0.1", *more,
     ]  # fmt: skip
 
 
@@ -142,7 +143,8 @@ def test_a_closed_pipe_stops_and_saves_as_ctrl_c_does(table, undisturbed, tmp_pa
     words = command(table, folder)
     words[words.index("--save-every") + 1] = "1000"
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    process.stdout.readline()
+    while not process.stdout.readline().startswith("epoch"):  # before, there is nothing to save
+        pass
     process.stdout.close()
     told = process.stderr.read()
     assert process.wait(timeout=60) == 130

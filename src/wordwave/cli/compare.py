@@ -12,29 +12,35 @@ from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.grid import Grid, Store, check_grid
 from wordwave.models.config import ENCODERS, ClassifierConfig, EncoderKind
-from wordwave.recipes import read_recipe
+from wordwave.recipes import read_recipe, recipe_names
 from wordwave.search import compare as comparing
+from wordwave.search.baselines import Baseline, check_installed
 from wordwave.tasks.config import ClassificationConfig
 
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """Train and test encoders × embeddings × seeds on one data set.
+    """Train and test encoders × embeddings × seeds, and baselines, on one data set.
 
     All embeddings with an encoder share the recipe of that encoder, or the default settings if the
     pretrained vectors of the recipe are not available. Weights are selected on the validation set,
-    and the test set (by default a tenth of the examples) is scored once. Records are appended as
-    they come: run the same command again to resume.
+    and the test set (by default a tenth of the examples) is scored once. Baselines have fixed
+    settings, and the same training and test set. Records are appended as they come: run the same
+    command again to resume.
     """
 
-    encoders: tuple[EncoderKind, ...] = ENCODERS
+    encoders: tuple[EncoderKind, ...] = ("bag", *ENCODERS)
     """Encoders to train."""
+    baselines: tuple[Baseline, ...] = ("tfidf", "tfidf-char")
+    """Other models beside them: TF-IDF of words and bigrams, or of 2 to 5 characters, with logistic
+    regression; fastText with bigrams, 25 epochs, which needs the extra anchors."""
     embeddings: tuple[EmbeddingKind, ...] = PAPER_EMBEDDINGS
     """Embeddings to combine them with; rope and alibi go with the transformer only."""
     seeds: int = 1
     """Repetitions, with seeds 0, 1, …"""
     recipes: Path | None = None
-    """A folder with ENCODER.yaml for each encoder; by default the included recipes."""
+    """A folder with ENCODER.yaml for each encoder; by default the included recipes. The bag needs
+    none: it has default settings."""
     vectors: str | None = None
     """Pretrained vectors instead of those of the recipes; "none" for none."""
     out: Path = Path("out/compare")
@@ -49,11 +55,14 @@ class CompareOptions:
 def compare(args: list[str], prog: str) -> None:
     """`wordwave compare`"""
     options = parsed(CompareOptions, args, prog)
-    kinds = options.encoders, options.embeddings
+    kinds = options.encoders, options.embeddings, options.baselines
     n_kinds = len(comparing.candidates(*kinds, seeds=1))
     check_grid(n_kinds, options.seeds, options.jobs)
     if not n_kinds:
         raise WordwaveError("nothing to train: these encoders and embeddings do not combine")
+    if not options.report_only:
+        for name in options.baselines:
+            check_installed(name, "leave it out of --baselines")
     console = Console()
     parts = comparing.examples_to_compare_on(options.data)
     recipes = {encoder: _settings(encoder, options, console) for encoder in options.encoders}
@@ -75,7 +84,9 @@ def _settings(
     """The recipe of an encoder, or the default settings if its vectors are not available."""
     from wordwave.tasks.sentence_job import find_vectors
 
-    recipe = read_recipe(encoder, ClassificationConfig, options.recipes)
+    recipe = ClassificationConfig(model=ClassifierConfig(encoder=encoder))
+    if encoder in recipe_names(ClassificationConfig, options.recipes) or encoder != "bag":
+        recipe = read_recipe(encoder, ClassificationConfig, options.recipes)
     if options.vectors is not None:
         recipe = replace(recipe, text=replace(recipe.text, vectors=options.vectors))
     if recipe.text.vectors is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import NoneType
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import rich.console
 import tyro
@@ -82,6 +84,38 @@ class Console(rich.console.Console):
 
 
 T = TypeVar("T")
+VALUES = {str: "STR", int: "INT", float: "FLOAT", Path: "PATH"}
+
+
+@cache
+def _show_optional(kind: Any) -> None:
+    """Show a setting that may be None by its values, as --out PATH and not --out {None}|PATH, in
+    the help on an options class and its parts: the text explains what the default is."""
+    for base in kind.__mro__:
+        hints = get_type_hints(base, include_extras=True)
+        for name in vars(base).get("__annotations__", {}):
+            hint = hints[name]
+            plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+            if is_dataclass(plain):
+                _show_optional(cast("Hashable", plain))
+            elif NoneType in get_args(plain) and (shown := _values(plain)):
+                about = tyro.conf.arg(metavar=shown, help_behavior_hint=_default)
+                base.__annotations__[name] = Annotated[hint, about]
+
+
+def _values(hint: Any) -> str:
+    """What a user gives for a type, or None; "" if it is one of some words."""
+    kind, *others = (part for part in get_args(hint) if part is not NoneType)
+    if others:
+        return ""
+    several = get_args(kind) if get_origin(kind) is tuple else ()
+    if several and several[-1] is Ellipsis:
+        return f"[{VALUES.get(several[0], '')} ...]"
+    return " ".join(VALUES.get(part, "") for part in several or (kind,))
+
+
+def _default(label: str) -> str:
+    return "" if label == "None" else f"(default: {label})"
 
 
 def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
@@ -90,6 +124,7 @@ def parsed(kind: type[T], args: Sequence[str], prog: str, **more: Any) -> T:
     tyro explains mistakes in a box, but a `WordwaveError` of the options themselves (a value out of
     range, settings that do not combine) is raised, for one line like everywhere else.
     """
+    _show_optional(cast("Hashable", kind))
     args = upgrade_flags(args, lambda line: print(f"wordwave: {line}", file=sys.stderr))
     explained = StringIO()
     try:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from wordwave.cli.console import UseRun, parsed
-from wordwave.cli.stream import answered, input_batches, write_lines
+from wordwave.cli.progress import reading_bar
+from wordwave.cli.stream import InputFormat, answered, input_batches, write_lines
 from wordwave.data.tables import read_texts
 from wordwave.errors import WordwaveError
 from wordwave.files import write_whole
@@ -41,6 +41,7 @@ class EncodeOptions(UseRun):
     out: Path | None = None
     """Write to this .npy file, completely or not at all, one float32 row per text; by default a
     JSON list per text to the terminal."""
+    table: InputFormat = field(default_factory=InputFormat)
 
 
 def encode(args: list[str], prog: str) -> None:
@@ -51,7 +52,13 @@ def encode(args: list[str], prog: str) -> None:
     model = options.load("classify", "match", "embed")
     columns = {"classify": "text", "match": "text_a"}
     column = getattr(model.config.data, columns.get(model.task, ""), "text")
-    texts = input_batches(options.file, partial(read_texts, text=options.text or column))
+    trained = getattr(model.config.data, "table", None)
+
+    def read(source: str | IO[bytes]) -> Iterator[str]:
+        table = options.table.of(source, trained)
+        return read_texts(source, text=options.text or column, table=table)
+
+    texts = input_batches(options.file, read)
 
     def vectors(texts: list[str]) -> tuple[list[Vector], int]:
         found, n_truncated = model.encode_and_truncated(texts)
@@ -60,11 +67,12 @@ def encode(args: list[str], prog: str) -> None:
     unit = "subwords" if model.task == "embed" else "words"
     note = f"texts were truncated to {model.encoder.max_length} {unit}"
     batches = ([vector for _, vector in batch] for batch in answered(texts, vectors, note))
-    if options.out is None:
-        write_lines(map(_json_lines, batches))
-        return
-    width = model.model.sentence_dim
-    n = _write_npy(options.out, batches, width)
+    with reading_bar(options.out):
+        if options.out is None:
+            write_lines(map(_json_lines, batches))
+            return
+        width = model.model.sentence_dim
+        n = _write_npy(options.out, batches, width)
     print(f"Written: {options.out} ({n:,} vectors of width {width:,})", file=sys.stderr)
 
 

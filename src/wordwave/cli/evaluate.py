@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from wordwave.cli.console import Console, UseRun, parsed
+from wordwave.cli.progress import Display
+from wordwave.cli.stream import InputFormat
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.limits import COUNT
@@ -52,16 +54,62 @@ class EvaluateClassifier(EvaluateOptions):
     """The column of texts; by default as in training."""
     label: str | None = None
     """The column of labels; by default as in training."""
+    checklist: bool = False
+    """Instead of data, score minimal pairs of English texts that differ by a negation or by word
+    order: good, not good."""
+    checklist_classes: tuple[str, str] | None = None
+    """The negative and the positive class; by default those called negative and positive, neg and
+    pos, 0 and 1 or bad and good."""
+    checklist_words: tuple[Path, Path] | None = None
+    """Files of words of the negative and of the positive class, one per line, in place of the
+    built-in adjectives. Words that the model does not have in its vocabulary are left out."""
+    checklist_noun: str = "film"
+    """What the texts of the checklist are about."""
+    checklist_part: Literal["all", "open"] = "all"
+    """open: without the templates and words that are held out, for models in development."""
+    table: InputFormat = field(default_factory=InputFormat)
 
-    files = ("data", "text", "label")
+    files = ("data", "text", "label", "table")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.data is None and (self.text or self.label):
             raise WordwaveError("--text and --label name columns of --data FILE, which is missing")
+        if self.checklist and self.data is not None:
+            raise WordwaveError("--checklist has texts of its own: leave out --data")
+        if (self.checklist_classes or self.checklist_words) and not self.checklist:
+            raise WordwaveError("--checklist-classes and --checklist-words go with --checklist")
+
+    def score_checklist(self, classifier: Any) -> tuple[dict[str, Any], list[Any]]:
+        """The scores of the checklist, and how they are shown."""
+        from wordwave.tasks.checklist import (
+            Checklist,
+            builtin_templates,
+            builtin_words,
+            find_classes,
+            known_words,
+            read_words,
+        )
+
+        classes = find_classes(classifier.labels, self.checklist_classes)
+        parts: tuple[Any, ...] = ("open",) if self.checklist_part == "open" else ()
+        words = builtin_words(*parts)
+        if self.checklist_words is not None:
+            words = read_words(self.checklist_words[0]), read_words(self.checklist_words[1])
+        negative, positive = (known_words(some, classifier.encoder) for some in words)
+        templates, noun = builtin_templates(*parts), self.checklist_noun
+        made = Checklist(classes, (negative, positive), templates, noun)
+        scores = made.evaluate(classifier.predict).plain()
+        n_known, n = len(negative) + len(positive), sum(map(len, words))
+        lines = [f"{n_known} of {n} words are in the vocabulary of the model"] * (n_known < n)
+        lines += checklist_lines(scores)
+        return scores, [checklist_table(scores, noun).to_rich(), "\n".join(lines)]
 
     def extras(self, text_model: Any, scores: dict[str, Any]) -> list[Any]:
-        return [class_table(scores).to_rich(), confusion_table(scores).to_rich()]
+        tables = [class_table(scores)]
+        if "confusion" in scores:
+            tables.append(confusion_table(scores))
+        return [table.to_rich() for table in tables]
 
 
 @dataclass(frozen=True)
@@ -77,8 +125,9 @@ class EvaluateMatcher(EvaluateOptions):
     """The column of second sentences; by default as in training."""
     label: str | None = None
     """The column of labels or scores; by default as in training."""
+    table: InputFormat = field(default_factory=InputFormat)
 
-    files = ("data", "text_a", "text_b", "label")
+    files = ("data", "text_a", "text_b", "label", "table")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,10 +152,11 @@ class EvaluateEncoder(EvaluateOptions):
     """The column of two labels."""
     similarity: str | None = None
     """A column of numbers to compare with, instead of labels."""
+    table: InputFormat = field(default_factory=InputFormat)
     order_weight: Annotated[float | None, (0, 1)] = None
     """Weight α of the order part in the cosine, from 0 to 1; by default that of the run."""
 
-    files = ("data", "text_a", "text_b", "label", "similarity")
+    files = ("data", "text_a", "text_b", "label", "similarity", "table")
     settings = ("order_weight",)
 
     def __post_init__(self) -> None:
@@ -200,25 +250,65 @@ def evaluate(args: list[str], prog: str) -> None:
     options.set_threads()
     console = Console()
     job = job_class(task).from_run(options.run)
+    if isinstance(options, EvaluateClassifier) and options.checklist:
+        scores, shown = options.score_checklist(job.text_model)
+    else:
+        scores, shown = _score_data(options, job, console)
+    for part in shown:
+        console.print(part)
+    if options.json is not None:
+        write_text(options.json, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+        console.print(f"Written: {options.json}")
+
+
+def _score_data(
+    options: EvaluateOptions, job: Any, console: Console
+) -> tuple[dict[str, Any], list[Any]]:
+    """The scores on a file, or on the run's own data, and how they are shown."""
     files, settings = (
         {name: getattr(options, name) for name in names}
         for names in (options.files, options.settings)
     )
-    if files[options.files[0]] is not None:
-        data = job.read_data(**files)
-    else:
-        job.check_signed(options.run, trusted=options.trust_data)
-        names = ", ".join(job.config.data.files or (job.config.data.data,))
-        print(f"Reading {names}, named in '{options.run / 'config.yaml'}'.", flush=True)
-        data = job.test_data(options.run, trusted=True)
-    with console.status("scoring …"):
+    with Display(console):
+        if files[options.files[0]] is not None:
+            if "table" in files:
+                files["table"] = files["table"].of(
+                    files["data"], getattr(job.config.data, "table", None)
+                )
+            data = job.read_data(**files)
+        else:
+            job.check_signed(options.run, trusted=options.trust_data)
+            names = ", ".join(job.config.data.files or (job.config.data.data,))
+            console.print(f"Reading {names}, named in '{options.run / 'config.yaml'}'.")
+            data = job.test_data(options.run, trusted=True)
         evaluation = job.evaluate(data, **settings)
-    console.print("\n".join(evaluation.lines))
-    for extra in options.extras(job.text_model, evaluation.scores):
-        console.print(extra)
-    if options.json is not None:
-        write_text(options.json, json.dumps(evaluation.scores, indent=2, ensure_ascii=False) + "\n")
-        console.print(f"Written: {options.json}")
+    shown = ["\n".join(evaluation.lines), *options.extras(job.text_model, evaluation.scores)]
+    return evaluation.scores, shown
+
+
+def checklist_table(scores: dict[str, Any], noun: str) -> ResultTable:
+    """The scores of each template of the checklist."""
+    columns = ["a text", "its opposite", "pairs", "texts right", "pairs right"]
+    rows: list[list[Any]] = []
+    for one in scores["templates"]:
+        if [one["kind"]] not in rows:
+            rows.append([one["kind"]])
+        slots = {"x": "x", "x2": "x2", "y": "y", "noun": noun}
+        shown = [one[name].format(**slots) for name in ("same", "opposite")]
+        rows.append([*shown, one["n_pairs"], one["texts"], one["pairs"]])
+    return ResultTable("checklist", "", columns, rows, texts=frozenset({"its opposite"}), digits=2)
+
+
+def checklist_lines(scores: dict[str, Any]) -> list[str]:
+    """The figures that sum up the checklist."""
+    negative, positive = scores["classes"]
+    n_pairs = sum(one["n_pairs"] for one in scores["templates"])
+    return [
+        f"x and x2 are words of one class, y is one of the other: {negative}, {positive}",
+        f"{n_pairs:,} pairs: texts right {scores['texts']:.2f}, pairs right {scores['pairs']:.2f}",
+        f'"not" + {positive} word, predicted {negative}: {scores["not_positive_is_negative"]:.2f}',
+        f'"not" + {negative} word, predicted {positive}: {scores["not_negative_is_positive"]:.2f}',
+    ]
 
 
 def class_table(scores: dict[str, Any]) -> ResultTable:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 import wordwave
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from wordwave.tasks.explain import Explanation
     from wordwave.tasks.explain_pairs import PairExplanation, PairWord, Reordering
 
-BAR = 8
 BLOCKS = " ▁▂▃▄▅▆▇█"
 BLUES = ("", "#1b2a55", "#22408a", "#2a56bf", "#2f6bf0")
 ORANGES = ("", "#4a2a10", "#7a4314", "#a85c17", "#d1731a")
 """Backgrounds for white letters."""
+LEAST = 0.05
+"""The smallest effect that gets full colour: rounding must not look like one."""
 LEGEND = "blue: the word raises p, orange: it lowers p; block: what its position changes"
 
 
@@ -39,13 +40,16 @@ LEGEND = "blue: the word raises p, orange: it lowers p; block: what its position
 class ExplainOptions:
     """Explain the predicted class of a text: the contribution of each word and of word order.
 
-    Every word is removed once (importance) and moved to every other position (order sensitivity);
-    p is the probability of the predicted class. A model that ignores order shows 0 for every move.
+    Every word is removed once (importance) and moved to every other position (order sensitivity).
+    Effects are changes of the log-odds ln(p / (1 - p)), p the probability of the predicted class. A
+    model that ignores order shows 0 for every move.
 
     Of a run of train match, explain the prediction for a pair of sentences: words of both are
     removed, words of the second are moved and swapped.
 
     wordwave explain RUN "dog bites man" "man bites dog"
+
+    Or list the words that the model takes for similar: wordwave explain RUN --nearest good
     """
 
     run: RunFolder
@@ -62,6 +66,11 @@ class ExplainOptions:
     """The column of first sentences of pairs; by default the one used in training."""
     text_b: str | None = None
     """The column of second sentences; by default the one used in training."""
+    label: str | None = None
+    """Explain the probability of this class; by default that of the most probable one."""
+    nearest: str | None = None
+    """A word instead of a text: the ten words whose amplitudes (without waves, whose vectors) are
+    most similar to those of it, by the cosine."""
     picture: Path | None = None
     """Plot it: .png, .svg or .pdf; for a file or pipe, numbered why-1.png, why-2.png, …"""
     json: Path | None = None
@@ -89,7 +98,13 @@ def explain(args: list[str], prog: str) -> None:
     if options.text is not None and os.path.isfile(options.text):  # noqa: PTH113 (long texts)
         raise WordwaveError(f"'{options.text}' is a file: --file reads the texts in it")
     console = Console()
+    if options.nearest is not None and (options.text is not None or options.file is not None):
+        raise WordwaveError(f"--nearest {options.nearest} goes without texts: leave them out")
+    if options.nearest is not None and task_of(options.run) == "match":
+        raise WordwaveError("--nearest goes with a run of train classify")
     entries = _explain_pairs if task_of(options.run) == "match" else _explain_texts
+    if options.nearest is not None:
+        entries = _nearest_words
     found = [entry for entry in entries(options, console) if options.json is not None]
     if options.json is not None:
         write_text(options.json, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
@@ -115,6 +130,7 @@ def _explain_texts(options: ExplainOptions, console: Console) -> Iterator[dict[s
             n_shuffles=options.shuffles,
             most_moves=options.most_moves,
             seed=options.seed,
+            label=options.label,
         )
         show(explanation, console)
         if options.picture is not None:
@@ -126,10 +142,23 @@ def _explain_texts(options: ExplainOptions, console: Console) -> Iterator[dict[s
         yield explanation.to_dict()
 
 
+def _nearest_words(options: ExplainOptions, console: Console) -> Iterator[dict[str, Any]]:
+    """Print the words that are most similar to one; yields them."""
+    assert options.nearest is not None
+    found = wordwave.TextClassifier.load(options.run).nearest_words(options.nearest)
+    table = Table("word", Column("cosine", justify="right"))
+    for word, cosine in found:
+        table.add_row(Text(word), f"{cosine:.3f}")
+    console.print(table)
+    return ({"word": word, "cosine": cosine} for word, cosine in found)
+
+
 def _explain_pairs(options: ExplainOptions, console: Console) -> Iterator[dict[str, Any]]:
     """Print the explanations of pairs; yields their values."""
     if options.picture is not None:
         raise WordwaveError("--picture goes with a run of train classify, not with pairs")
+    if options.label is not None:
+        raise WordwaveError("--label goes with a run of train classify, not with pairs")
     if options.column is not None:
         raise WordwaveError("--column goes with a run of train classify; pairs: --text-a, --text-b")
     if options.text is not None and options.second is None:
@@ -179,7 +208,8 @@ def _pairs(options: ExplainOptions, columns: tuple[str, str]) -> Iterator[tuple[
 
 def show(explanation: Explanation, console: Console) -> None:
     """Print an explanation."""
-    console.print(f"“{explanation.text}”\n→ {_ranked(explanation.probabilities)}")
+    ranked = _ranked(explanation.probabilities)
+    console.print(f"“{explanation.text}”\n→ {ranked}  (log-odds {explanation.log_odds:+.2f})")
     console.print(words_line([(w.word, w.importance, w.moved_mean) for w in explanation.words]))
     console.print(Text(LEGEND, style="dim"))
     console.print(words_table(explanation))
@@ -195,13 +225,13 @@ def _ranked(probabilities: dict[str, float]) -> str:
 
 def words_line(words: Sequence[tuple[str, float, float]]) -> Text:
     """A sentence in one line: a word is blue if it raises p and orange if it lowers it, and the
-    block after it is as high as the change of p when it is moved.
+    block after it is as high as the change of the log-odds when it is moved.
 
     Args:
         words: each with its importance and its order sensitivity.
     """
-    most_word = max(0.05, *(abs(importance) for _, importance, _ in words))
-    most_place = max(0.05, *(place for _, _, place in words))
+    most_word = max(LEAST, *(abs(importance) for _, importance, _ in words))
+    most_place = max(LEAST, *(place for _, _, place in words))
     line = Text()
     for word, importance, place in words:
         strength = round(abs(importance) / most_word * (len(BLUES) - 1))
@@ -215,31 +245,30 @@ def words_line(words: Sequence[tuple[str, float, float]]) -> Text:
 
 def words_table(explanation: Explanation) -> Table:
     """A table with one row per word."""
-    caption = f"p = P({explanation.label}); ? marks unknown words"
+    caption = f"changes of the log-odds of {explanation.label}; ? marks unknown words"
     table = Table(caption=Text(caption, style="dim italic"))
     table.add_column("word", overflow="fold")
     size = "ampli-\ntude" if explanation.amplitude_is == "mean |amplitude|" else "vector\nnorm"
-    for name in (size, "\nδ", "import-\nance", "swap\nnext", "moved\nmean", "\nmax", "\nat"):
-        table.add_column(name, justify="right")
-    table.add_column("\norder", min_width=BAR)
-    most = max(0.01, *(word.moved_mean for word in explanation.words))
+    effects = ("import-\nance", "p with-\nout it", "swap\nnext", "moved\nmean", "\nmax", "\nat")
+    for name in (size, "\nδ", *effects):
+        table.add_column(name, justify="right", no_wrap=True)
     for word in explanation.words:
         table.add_row(
             Text(word.word + ("" if word.known else " ?"), style="" if word.known else "dim"),
             f"{word.amplitude:.2f}",
             "-" if word.frequency is None else f"{word.frequency:.3f}",
-            _signed(word.importance),
-            "-" if word.swap is None else _signed(word.swap),
-            f"{word.moved_mean:.3f}",
-            f"{word.moved_max:.3f}",
+            _signed(word.importance, 2),
+            f"{word.p_without:.3f}",
+            "-" if word.swap is None else _signed(word.swap, 2),
+            f"{word.moved_mean:.2f}",
+            f"{word.moved_max:.2f}",
             "-" if word.moved_to is None else str(word.moved_to),
-            "█" * round(BAR * word.moved_mean / most),
         )
     return table
 
 
-def _signed(change: float) -> str:
-    return f"{change:+.3f}" if abs(change) >= 0.0005 else "0.000"
+def _signed(change: float, digits: int) -> str:
+    return f"{change:+.{digits}f}" if abs(change) >= 0.5 / 10**digits else f"{0:.{digits}f}"
 
 
 def summary(explanation: Explanation) -> list[str]:
@@ -251,8 +280,8 @@ def summary(explanation: Explanation) -> list[str]:
         lines.append(f"Moves to some positions only: {e.n_moves:,} (--most-moves for more).")
     if e.n_shuffles:
         lines.append(
-            f"Shuffled {e.n_shuffles:,} times: p changes by {e.shuffle_change:.3f} on average, "
-            f"another class {e.shuffles_to_other_class:,} times."
+            f"Shuffled {e.n_shuffles:,} times: the log-odds change by {e.shuffle_change:.2f} on "
+            f"average, another class {e.shuffles_to_other_class:,} times."
         )
     if e.n_moves:
         lines.append(f"Single moves: another class at {e.moves_to_other_class:,} of {e.n_moves:,}.")
@@ -262,7 +291,8 @@ def summary(explanation: Explanation) -> list[str]:
         move = e.worst_move
         lines.append(
             f"Most harmful: “{move.word}” from position {move.place} to {move.to}: "
-            f"p {e.probability:.3f} → {move.probability:.3f}, class {move.label}\n  “{move.text}”"
+            f"p {e.probability:.3f} → {move.probability:.3f}, log-odds {e.log_odds:+.2f} → "
+            f"{move.log_odds:+.2f}, class {move.label}\n  “{move.text}”"
         )
     return lines
 
@@ -281,27 +311,25 @@ def show_pair(explanation: PairExplanation, console: Console) -> None:
 
 def pair_table(explanation: PairExplanation) -> Table:
     """A table with one row per word of both sentences."""
-    of = "the score" if explanation.label is None else f"P({explanation.label})"
-    caption = f"p = {of}; * marks words that the other sentence lacks, ? unknown words"
+    of = "the score" if explanation.label is None else f"the log-odds of {explanation.label}"
+    caption = f"changes of {of}; * marks words that the other sentence lacks, ? unknown words"
     table = Table(caption=Text(caption, style="dim italic"))
     table.add_column("sen-\ntence", justify="right")
     table.add_column("\nword", overflow="fold")
     for name in ("import-\nance", "moved\nmean", "\nmax", "\nat"):
         table.add_column(name, justify="right")
-    table.add_column("\norder", min_width=BAR)
+    digits = 3 if explanation.label is None else 2
     for first in explanation.words_a:
-        table.add_row("1", _marked(first), _signed(first.importance), "-", "-", "-", "")
+        table.add_row("1", _marked(first), _signed(first.importance, digits), "-", "-", "-")
     table.add_section()
-    scale = max(0.01, *(word.moved_mean for word in explanation.words_b))
     for word in explanation.words_b:
         table.add_row(
             "2",
             _marked(word),
-            _signed(word.importance),
-            f"{word.moved_mean:.3f}",
-            f"{word.moved_max:.3f}",
+            _signed(word.importance, digits),
+            f"{word.moved_mean:.{digits}f}",
+            f"{word.moved_max:.{digits}f}",
             "-" if word.moved_to is None else str(word.moved_to),
-            "█" * round(BAR * word.moved_mean / scale),
         )
     return table
 
@@ -328,8 +356,9 @@ def pair_summary(explanation: PairExplanation) -> list[str]:
     is_class = e.label is not None
     if e.n_shuffles:
         other = f", another class {e.shuffles_to_other_class:,} times" if is_class else ""
+        changed = "the log-odds change" if is_class else "the score changes"
         lines.append(
-            f"Second sentence shuffled {e.n_shuffles:,} times: p changes by "
+            f"Second sentence shuffled {e.n_shuffles:,} times: {changed} by "
             f"{e.shuffle_change:.3f} on average{other}."
         )
     if e.n_moves and is_class:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from wordwave.cli.console import Console, Threads, parsed
-from wordwave.cli.train import training_bar
+from wordwave.cli.progress import Display
+from wordwave.cli.train import TrainingDisplay
 from wordwave.config_io import with_settings
 from wordwave.errors import WordwaveError
 from wordwave.limits import THREADS, check_limits
@@ -118,6 +119,10 @@ def _models(
         )
         return classifier, twin, "built-in", list(options.examples or EXAMPLES)
     classifier = TextClassifier.load(options.run)
+    if classifier.multi_label:
+        raise WordwaveError(
+            f"'{options.run}' predicts several labels: the explorer shows one class"
+        )
     beside = None
     if options.twin is not None:
         if not (options.twin / "result.json").exists():
@@ -162,6 +167,6 @@ def _train_twin(options: ExploreOptions, classifier: TextClassifier, console: Co
     job = ClassificationJob(replace(config, model=model))
     job.check_config(options.twin)
     console.print(f"Training the twin (tpe) in {options.twin}")
-    job.prepare(job.load_data())
-    with training_bar(job, console) as watch:
-        job.train(options.twin, watch=watch)
+    with Display(console) as display:
+        job.prepare(job.load_data())
+        job.train(options.twin, watch=TrainingDisplay(job, display).watch)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any, NamedTuple
 
 import tyro
 
 from wordwave.cli.console import UseRun, parsed
-from wordwave.cli.stream import answered, input_batches, write_lines
-from wordwave.data.tables import csv_cell, read_rows, tsv_cell
+from wordwave.cli.progress import reading_bar
+from wordwave.cli.stream import InputFormat, answered, input_batches, write_lines
+from wordwave.data.tables import TableFormat, csv_cell, read_rows, tsv_cell
 from wordwave.errors import WordwaveError
 
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -29,6 +29,13 @@ Prediction = tuple[Row, list[float]]
 """An input row and the probabilities of all classes, or a single score."""
 
 
+class Several(NamedTuple):
+    """How several labels of a text are predicted, and written in one cell."""
+
+    separator: str
+    threshold: float
+
+
 @dataclass(frozen=True)
 class PredictOptions(UseRun):
     """Predict the class of each text, or of each pair of sentences: one JSON line each, in order.
@@ -36,6 +43,9 @@ class PredictOptions(UseRun):
     A text without words is read as one unknown word, so that every text has its line.
 
     {"label": "HUM", "probability": 0.98, "probabilities": {"ABBR": 0.001, …}, "text": "Who …"}
+
+    Of a run with --multi-label, all labels of at least --threshold instead, {"labels": ["a", "b"],
+    …}, and in a table a column predicted, such as a|b.
 
     Of a run of train match: a file with two columns of sentences, standard input with two sentences
     in a line, separated by a tab, or: wordwave predict RUN "dog bites man" "man bites dog"
@@ -56,8 +66,11 @@ class PredictOptions(UseRun):
     """Write to this file, completely or not at all, instead of to the terminal: JSON lines, as
     .json a JSON list, or as .csv or .tsv a table of all columns of FILE and two more, predicted and
     probability; also .gz."""
+    threshold: Annotated[float, (0, 1)] = 0.5
+    """Of a run with --multi-label: labels of at least this probability are predicted."""
     quiet: bool = False
     """Leave out the texts and all probabilities except that of the predicted class."""
+    table: InputFormat = field(default_factory=InputFormat)
 
 
 def predict(args: list[str], prog: str) -> None:
@@ -79,26 +92,37 @@ def predict(args: list[str], prog: str) -> None:
         raise WordwaveError("--text-a and --text-b go with a run of train match only")
     else:
         columns = (options.text or data.text,)
-    rows = _input_rows(options, columns)
+    rows = _input_rows(options, columns, data.table)
     note = f"texts were truncated to {model.encoder.max_length} words"
 
     def outputs(rows: list[Row]) -> tuple[list[list[float]], int]:
         texts = [tuple(row[c] for c in columns) if columns[1:] else row[columns[0]] for row in rows]
         logits, n_truncated = model.logits_and_truncated(texts)
-        found = logits.softmax(-1) if model.labels else model.scores_of(logits)
+        if model.task == "classify":
+            found = model.probabilities_of(logits)
+        else:
+            found = logits.softmax(-1) if model.labels else model.scores_of(logits)
         return found.tolist(), n_truncated
 
     predictions = answered(rows, outputs, note, texts_per_item=len(columns))
+    several = None
+    if model.task == "classify" and model.multi_label:
+        several = Several(data.multi_label, options.threshold)
+    elif options.threshold != PredictOptions.threshold:
+        raise WordwaveError("--threshold goes with a run of train classify --multi-label only")
     if form is None:
-        lines = _json_lines(predictions, model.labels, columns, quiet=options.quiet)
+        lines = _json_lines(predictions, model.labels, columns, several, quiet=options.quiet)
         if options.out is not None and ".json" in options.out.suffixes[-2:]:
             lines = _json_list(lines)
     else:
-        lines = _table_lines(predictions, model.labels, form)
-    write_lines(lines, options.out)
+        lines = _table_lines(predictions, model.labels, form, several)
+    with reading_bar(options.out):
+        write_lines(lines, options.out)
 
 
-def _input_rows(options: PredictOptions, columns: tuple[str, ...]) -> Iterator[list[Row]]:
+def _input_rows(
+    options: PredictOptions, columns: tuple[str, ...], trained: TableFormat
+) -> Iterator[list[Row]]:
     """The input in batches; of pairs, each row has two texts."""
     if columns[1:] and options.second is not None:
         if Path(options.file or "").suffix.lower() in TABLES:
@@ -113,7 +137,10 @@ def _input_rows(options: PredictOptions, columns: tuple[str, ...]) -> Iterator[l
         return {columns[0]: text}
 
     what = "pairs, two sentences and a tab between them" if columns[1:] else "texts"
-    read = partial(read_rows, text=columns)
+
+    def read(source: str | IO[bytes]) -> Iterator[Row]:
+        return read_rows(source, text=columns, table=options.table.of(source, trained))
+
     return input_batches(options.file, read, what=what, literal=literal)
 
 
@@ -129,6 +156,7 @@ def _json_lines(
     batches: Iterable[list[Prediction]],
     labels: list[str],
     columns: tuple[str, ...],
+    several: Several | None,
     *,
     quiet: bool,
 ) -> Iterator[str]:
@@ -142,8 +170,12 @@ def _json_lines(
             line = f'{{"score": {best:.7g}'
             if names:
                 line = f'{{"label": {names[probabilities.index(best)]}, "probability": {best:.6f}'
-            if names and not quiet:
-                each = zip(names, probabilities, strict=True)
+            each = list(zip(names, probabilities, strict=bool(names)))
+            if several is not None:
+                predicted = [(name, p) for name, p in each if p >= several.threshold]
+                line = f'{{"labels": [{", ".join(name for name, _ in predicted)}]'
+                each = predicted if quiet else each
+            if names and (several is not None or not quiet):
                 listed = ", ".join(f"{name}: {p:.6f}" for name, p in each)
                 line += f', "probabilities": {{{listed}}}'
             if not quiet:
@@ -165,7 +197,10 @@ def _json_list(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _table_lines(
-    batches: Iterable[list[Prediction]], labels: list[str], form: TableForm
+    batches: Iterable[list[Prediction]],
+    labels: list[str],
+    form: TableForm,
+    several: Several | None,
 ) -> Iterator[str]:
     """A table with the columns of the first row, and the predictions."""
     written, separator = form
@@ -186,6 +221,11 @@ def _table_lines(
             cells = [_as_text(row.get(name)) for name in columns]
             best = max(probabilities)
             told = [labels[probabilities.index(best)], f"{best:.6f}"] if labels else [f"{best:.7g}"]
+            if several is not None:
+                pairs = zip(labels, probabilities, strict=True)
+                found = [(label, f"{p:.6f}") for label, p in pairs if p >= several.threshold]
+                told = [several.separator.join(part) for part in zip(*found, strict=True)]
+                told = told or ["", ""]
             table.append([*cells, *told])
         yield "".join(separator.join(map(written, cells)) + "\n" for cells in table)
 

@@ -46,7 +46,8 @@ class SearchOptions(Limited, ClassificationConfig):
     space: SpaceName = "wide"
     """Search space. paper: batch size, learning rate, weight decay, hidden units and filters of the
     paper; narrow: learning rate, dropout and word dropout; wide: more values, also of the read-out
-    and of whatever else the encoder and embedding use."""
+    and of whatever else the encoder and embedding use; table: that of the paper's tables, a few
+    values each, with what only some embeddings have."""
     trials: Annotated[int, (1, MAX_TRIALS)] = 20
     """Number of trials of the search, all commands and processes together."""
     jobs: Annotated[int, (1, MAX_JOBS)] = 2
@@ -68,11 +69,11 @@ def search(args: list[str], prog: str) -> None:
 
 def load_without_test(config: ClassificationConfig) -> Splits:
     """Training and validation examples; a test file is not even opened."""
-    from wordwave.tasks.classification import load_examples
+    from wordwave.search.compare import load_for_selection
 
     is_file = config.data.data not in names("classification")
     data = replace(config.data, test=None) if is_file else config.data
-    return replace(load_examples(data), test=None)
+    return replace(load_for_selection(data), test=None)
 
 
 def run_search(plan: SearchPlan, jobs: int) -> None:

@@ -6,17 +6,41 @@ import gzip
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from queue import Queue
 from threading import Thread
 from typing import IO, Any, TypeVar
 
+from wordwave.data.tables import TableFormat
 from wordwave.errors import WordwaveError
 from wordwave.files import write_whole
 
 T = TypeVar("T")
 A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """How the input is written."""
+
+    delimiter: str | None = None
+    """What separates the cells of a .csv or .tsv: a character, such as ";", or the word tab; by
+    default as in training."""
+    encoding: str | None = None
+    """Character encoding: utf-8, cp1252 (Windows), latin-1, utf-16 …; by default that of the
+    training files, and utf-8 of standard input."""
+    skip_bad_rows: bool = False
+    """Leave out rows that are malformed or have bytes that are not of this encoding; they are
+    counted and the first ones listed. By default the first one is an error."""
+
+    def of(self, source: object, trained: TableFormat | None) -> TableFormat:
+        """The format of a file, by default as in training, or of a stream."""
+        usual = (isinstance(source, (str, Path)) and trained) or TableFormat()
+        return TableFormat(
+            self.delimiter or usual.delimiter, self.encoding or usual.encoding, self.skip_bad_rows
+        )
 
 
 def input_batches(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from math import inf
@@ -13,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from wordwave.cli.console import Console, UseThreads, parsed
-from wordwave.cli.progress import COUNT, progress
+from wordwave.cli.progress import Clock, Display
 from wordwave.config_io import from_dict, read_settings
 from wordwave.errors import WordwaveError
+from wordwave.progress import TRAINING
 from wordwave.recipes import C, read_recipe
 from wordwave.tasks.config import (
     ClassificationConfig,
@@ -28,7 +28,13 @@ from wordwave.tasks.config import (
 if TYPE_CHECKING:
     from wordwave.tasks.run import Job
     from wordwave.training.loop import Epoch, Step
-    from wordwave.training.run import Watch
+
+
+BEST = "  best"
+EVALUATIONS_EVERY = 0.05
+"""The share of a training after which another evaluation is printed."""
+TOLD_EVERY = 0.1
+"""The share of a training without an evaluation after which a line tells how far it is."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,9 @@ class RunOptions(UseThreads):
     """The run folder; by default one in runs/, named after data and model."""
     save_every: Annotated[float, (0, inf)] = 60.0
     """Seconds between two checkpoints; one is always saved at Ctrl-C."""
+    overwrite: bool = False
+    """Replace the run that the folder holds, finished or of other settings or data. An unfinished
+    one of the same settings and data is resumed, so that the same command resumes here as well."""
 
 
 @dataclass(frozen=True)
@@ -111,35 +120,48 @@ def _train(kind: type[RunOptions], args: list[str], prog: str) -> None:
     from wordwave.tasks.run import job_class
     from wordwave.tasks.run_folder import clean_up
     from wordwave.training.devices import launched_processes
-    from wordwave.training.run import TrainingStopped
+    from wordwave.training.run import TrainingStopped, is_seen
 
     options.set_threads()
     processes = launched_processes()
     console = Console(quiet=not processes.is_main_process)
     job = job_class(config.task)(config)
     folder = options.out or Path("runs") / job.run_name
-    job.check_config(folder)
-    result = job.finished(folder)
-    if result is not None:
-        _check_same_data(job, result, folder)
-        console.print(f"{folder} is finished already.")
-        if processes.is_main_process:
-            clean_up(folder)
-    else:
-        job.prepare(job.load_data())
-        for note in job.notes:
-            console.print(note)
-        if (folder / "state").exists():
-            console.print(f"Resuming in {folder}.")
-        try:
-            with training_bar(job, console) as watch:
+    replaces = options.overwrite and job.is_replaced(folder)
+    if not replaces:
+        job.check_config(folder)
+    result = None if replaces else job.finished(folder)
+    with Display(console) as display:
+        if result is not None:
+            _check_same_data(job, result, folder)
+            console.print(f"{folder} is finished already; --overwrite trains it again.")
+            if processes.is_main_process:
+                clean_up(folder)
+        else:
+            job.prepare(job.load_data())
+            for note in job.notes:
+                console.print(note)
+            if options.overwrite:
+                replaces = replaces or not job.resumes(folder)
+                processes.wait_for_everyone()  # until all have looked at what is there
+            if replaces:
+                console.print(f"Replacing the run in {folder}.")
+            elif (folder / "state").exists():
+                console.print(f"Resuming in {folder}.")
+            shown = TrainingDisplay(job, display)
+            try:
                 result = job.train(
-                    folder, processes=processes, save_every=options.save_every, watch=watch
+                    folder,
+                    processes=processes,
+                    save_every=options.save_every,
+                    watch=shown.watch,
+                    replaces=replaces,
                 )
-        except TrainingStopped:
-            raise TrainingStopped(
-                f"stopped and saved in '{folder}'; run the same command again to resume"
-            ) from None
+                is_seen("", shown.watch)
+            except TrainingStopped:
+                raise TrainingStopped(
+                    f"stopped and saved in '{folder}'; run the same command again to resume"
+                ) from None
     if result:
         next_command = job.next_command.format(run=folder)
         lines = [*job.summary(result), f"Written: {folder}", f"Next: {next_command}"]
@@ -161,45 +183,75 @@ def _check_same_data(job: Job[Any, Any], result: dict[str, Any], folder: Path) -
     if result.get("examples") not in (None, found):
         raise WordwaveError(
             f"'{folder}' holds a finished run on other examples than its data has now: choose "
-            "another --out, or remove that folder"
+            "another --out, or replace that run with --overwrite"
         )
 
 
-@contextmanager
-def training_bar(job: Job[Any, Any], console: Console) -> Iterator[Watch]:
-    """A progress bar over the steps of a training, and a line for each evaluation."""
-    from wordwave.training.loop import Step
+class TrainingDisplay:
+    """A bar over the steps of a training, and at most about 20 lines of its evaluations."""
 
-    unit = "epoch {task.fields[epoch]}" if job.counts_epochs else "step " + COUNT
-    columns = "{task.fields[loss]}  {task.fields[speed]:,.0f} " + f"{job.unit}/s"
-    with progress(unit, console, columns, transient=True) as bar:
-        task = bar.add_task("", total=1, epoch="1", loss="", speed=0.0)
-        began, n_words, epoch = time.monotonic(), 0, 1
+    def __init__(self, job: Job[Any, Any], display: Display) -> None:
+        self.job, self.display = job, display
+        self._clock: Clock | None = None
+        self._began, self._n_words, self._epoch, self._share = time.monotonic(), 0, 1, 0.0
+        self._due, self._line = 0.0, ""
+        """The share of the training from which the next evaluation is printed, and the line of the
+        best, or else the last, evaluation before."""
 
-        def watch(report: Step | Epoch | str) -> None:
-            nonlocal began, n_words, epoch
-            if isinstance(report, str):
-                console.print(report)
-                return
-            if isinstance(report, Step):
-                n_words += report.n_words
-            speed = n_words / max(time.monotonic() - began, 1e-9)
-            if isinstance(report, Step):
-                bar.update(
-                    task,
-                    total=report.n_steps,
-                    completed=report.step,
-                    epoch=f"{min(epoch, report.n_epochs)}/{report.n_epochs}",
-                    loss=job.show_loss(report.loss),
-                    speed=speed,
-                )
-                return
-            at = f"epoch {report.epoch:>3}" if job.counts_epochs else f"step {report.step:>6}"
-            best = "  best" if report.is_best else ""
-            console.print(f"{at}  {job.show_scores(report)}  {speed:,.0f} {job.unit}/s{best}")
-            began, n_words, epoch = time.monotonic(), 0, report.epoch + 1
+    def watch(self, report: Step | Epoch | str) -> None:
+        """Show a report; an empty line ends the training."""
+        from wordwave.training.loop import Step
 
-        yield watch
+        if isinstance(report, str):
+            self._print()
+            if report:
+                self.display.print(report)
+        elif isinstance(report, Step):
+            self._show_step(report)
+        else:
+            self._show_evaluation(report)
+        if self.display.is_closed:
+            raise BrokenPipeError
+
+    @property
+    def _speed(self) -> str:
+        speed = self._n_words / max(time.monotonic() - self._began, 1e-9)
+        return f"{speed:,.0f} {self.job.unit}/s"
+
+    def _show_step(self, step: Step) -> None:
+        self._n_words += step.n_words
+        self._share = share = step.step / step.n_steps
+        clock = self._clock = self._clock or Clock(share)
+        epoch = f"epoch {min(self._epoch, step.n_epochs)}/{step.n_epochs}"
+        at = epoch if self.job.counts_epochs else f"step {step.step}/{step.n_steps}"
+        shown = f"{self.job.show_loss(step.loss)}  {self._speed}"
+        self.display.bar(TRAINING, share, at, shown)
+        console = self.display.console
+        if not console.is_terminal and not self._line and clock.is_line_due(share, TOLD_EVERY):
+            clock.tell(share)
+            self.display.print(f"{at}  {shown}  {clock.left(share)} left")
+
+    def _show_evaluation(self, report: Epoch) -> None:
+        counts_epochs = self.job.counts_epochs
+        at = f"epoch {report.epoch:>3}" if counts_epochs else f"step {report.step:>6}"
+        if report.is_best or not self._line.endswith(BEST):
+            keeps_last = getattr(getattr(self.job, "task", None), "keeps_last", False)
+            best = BEST if report.is_best and not keeps_last else ""
+            self._line = f"{at}  {self.job.show_scores(report)}  {self._speed}{best}"
+        if self._share >= self._due:
+            self._print()
+        self._began, self._n_words, self._epoch = time.monotonic(), 0, report.epoch + 1
+
+    def _print(self) -> None:
+        if not self._line:
+            return
+        left = ""
+        if self._clock is not None:
+            self._clock.tell(self._share)
+            is_shown = self._clock.first < self._share < 1 and not self.display.console.is_terminal
+            left = f"  {self._clock.left(self._share)} left" if is_shown else ""
+        self.display.print(self._line + left)
+        self._line, self._due = "", self._share + EVALUATIONS_EVERY
 
 
 O = TypeVar("O")  # noqa: E741

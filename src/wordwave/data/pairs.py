@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, DataSet, dataset_named, names
 from wordwave.data.splits import DEV_SHARE, IN_MEMORY
@@ -13,28 +14,34 @@ from wordwave.data.tables import (
     Cell,
     PartsOf,
     Rows,
+    TableFormat,
     class_cell,
     label_cell,
     number_cell,
+    optional_text,
     read_table,
     text_cell,
 )
 from wordwave.errors import WordwaveError
 from wordwave.files import DAMAGED, open_binary, sha256_of
+from wordwave.limits import FRACTION, Limited
 
 BUILT_IN_FILE = BUILT_IN_FOLDER / "paws-wiki.dev.tsv.gz"
 
 
 @dataclass(frozen=True)
-class PairDataConfig:
+class PairDataConfig(Limited):
     """The pairs of sentences of a matcher."""
 
     data: str = ""
     """built-in (a part of PAWS-Wiki, no download), another data set by name (paws-wiki, paws-qqp,
     sts-b, sick), or a file of your own: .csv, .tsv or .jsonl, also .gz."""
     dev: str | None = None
-    """Validation set: a file; by default a tenth of the training pairs, cut so that it shares no
-    sentence with the others. It selects the best epoch."""
+    """Validation set, which selects the best epoch: a file; by default a part of the training pairs
+    (--dev-share), cut so that it shares no sentence with the others."""
+    dev_share: Annotated[float, FRACTION] = DEV_SHARE
+    """Fraction of the training pairs held out as validation set; 0 for none, which keeps the last
+    epoch."""
     test: str | None = None
     """Test set: a file, evaluated once at the end."""
     text_a: str = "text_a"
@@ -45,6 +52,7 @@ class PairDataConfig:
     """The column of labels: any names of classes."""
     similarity: str | None = None
     """A column of numbers, such as similarities, to predict instead of a label."""
+    table: TableFormat = field(default_factory=TableFormat)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -103,14 +111,29 @@ class PairSplits(PartsOf[TextPairs]):
 
 
 def read_pairs(
-    path: str | Path, *, text_a: str, text_b: str, label: str, checked: Cell = label_cell
+    path: str | Path,
+    *,
+    text_a: str,
+    text_b: str,
+    label: str,
+    checked: Cell = label_cell,
+    table: TableFormat | None = None,
+    may_be_empty: bool = False,
 ) -> TextPairs:
-    """Pairs from three columns of a csv, tsv or jsonl file; scores are `checked` as numbers."""
+    """Pairs from three columns of a csv, tsv or jsonl file; scores are `checked` as numbers.
+
+    Args:
+        may_be_empty: a sentence may be missing, to be compared like any other.
+    """
     if len({text_a, text_b, label}) < 3:
         raise WordwaveError(f"three columns are needed, got {text_a!r}, {text_b!r}, {label!r}")
-    checks = {text_a: text_cell, text_b: text_cell, label: checked}
-    rows = read_table(path, checks, what="pair")
-    first, second, labels = ([row[c] for row in rows] for c in (text_a, text_b, label))
+    words = optional_text if may_be_empty else text_cell
+    checks = {text_a: words, text_b: words, label: checked}
+    first, second, labels = list[str](), list[str](), list[str]()
+    for row in read_table(path, checks, what="pair", table=table):
+        first.append(row[text_a])
+        second.append(row[text_b])
+        labels.append(row[label])
     return TextPairs(first, second, labels, str(path))
 
 

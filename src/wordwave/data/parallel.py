@@ -116,7 +116,7 @@ def cut_dev(
         raise WordwaveError(f"{pairs.name} must hold two pairs or more, got {len(pairs)}")
     n_held_out = min(max(len(pairs) // 10, 1), MAX_DEV_PAIRS)
     held_out = set(random.Random(seed).sample(range(len(pairs)), n_held_out))
-    rest = (i for i in range(len(pairs)) if i not in held_out)
+    rest = [i for i in range(len(pairs)) if i not in held_out]
     dev = pairs.subset(sorted(held_out), f"validation set of {pairs.name}")
     return pairs.subset(rest, pairs.name), dev
 
@@ -165,10 +165,11 @@ def _built_in(*, reverse: bool) -> ParallelSplits:
     A hash of the sentence decides, so that one which occurs twice is never in two splits.
     """
     examples = read_prepared(BUILT_IN_FILE)
-    sides = (examples.texts, examples.labels) if reverse else (examples.labels, examples.texts)
+    german, english = list(examples.texts), list(examples.labels)
+    sides = (german, english) if reverse else (english, german)
     pairs = ParallelSentences(*sides, BUILT_IN)
     rows: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
-    for row, english in enumerate(examples.labels):
-        bucket = zlib.crc32(english.lower().encode()) % 34
+    for row, sentence in enumerate(english):
+        bucket = zlib.crc32(sentence.lower().encode()) % 34
         rows["test" if bucket == 0 else "dev" if bucket == 1 else "train"].append(row)
     return ParallelSplits(*(pairs.subset(rows[name], f"built-in {name}") for name in rows))

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import floor
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from wordwave.data.columns import CodedLabels
 from wordwave.data.registry import DataSet, dataset_named, names
-from wordwave.data.tables import Examples, PartsOf, read_prepared
+from wordwave.data.tables import Examples, PartsOf, TableFormat, read_prepared
 from wordwave.errors import WordwaveError
+from wordwave.limits import FRACTION, Limited
+
+if TYPE_CHECKING:
+    from wordwave.data.columns import Indices
 
 N_FOLDS = 10
 DEV_SHARE = 0.1
+FEW = 1000
+"""By default, fewer examples than these are all trained on."""
+MOST_HELD_OUT = 1000
+"""By default, at most so many examples are held out."""
 IN_MEMORY = "(in memory)"
 """The `data` of examples that were not read from a file."""
 
 
 @dataclass(frozen=True)
-class DataConfig:
+class DataConfig(Limited):
     """The labelled texts of a classifier."""
 
     data: str = ""
     """A data set by name (wordwave data list), or a file of your own: .csv, .tsv or .jsonl,
     also .gz; or hf:NAME for a data set of the Hugging Face hub."""
     dev: str | None = None
-    """Validation set: a file; by default a tenth of the training examples. It selects the best
-    epoch."""
+    """Validation set, which weights n-grams or selects the best epoch: a file; by default a part of
+    the training examples (--dev-share)."""
+    dev_share: Annotated[float | None, FRACTION] = None
+    """Fraction of the training examples held out as validation set; 0 for none, which keeps the
+    last epoch. By default a tenth, at most 1,000, and none of fewer than 1,000 examples, which are
+    worth more in training."""
     test: str | None = None
     """Test set: a file, evaluated once at the end."""
     text: str = "text"
@@ -37,6 +51,15 @@ class DataConfig:
     fold: int = 0
     """Cross-validation fold of data sets without a test set (mr, subj, cr, mpqa): which tenth is
     tested on."""
+    multi_label: str | None = None
+    """Examples may have several labels, or none: the character that separates them in the column of
+    labels, such as "|"."""
+    table: TableFormat = field(default_factory=TableFormat)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.multi_label is not None and not self.multi_label.strip():
+            raise WordwaveError(f"multi_label must be a separator, got {self.multi_label!r}")
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -51,12 +74,37 @@ class Splits(PartsOf[Examples]):
     """The training, validation and test examples."""
 
 
+def held_out_share(n: int, share: float | None = None, *, patience: int = 0) -> float:
+    """The fraction of n training examples to validate on, 0 for none.
+
+    Args:
+        share: what the user asked for, `None` for the default: a tenth, at most 1,000 examples, and
+            none of fewer than 1,000, which are worth more in training.
+        patience: of early stopping, which needs a validation set.
+    """
+    if share is None:
+        return 0.0 if n < FEW and not patience else min(DEV_SHARE, MOST_HELD_OUT / n)
+    if not 0 <= share < 1:
+        raise WordwaveError(f"dev_share must be at least 0 and below 1, got {share}")
+    if share == 0 and patience:
+        raise WordwaveError(f"patience needs a dev_share above 0, got patience {patience}")
+    return share
+
+
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:
     """Indices (rest, held out): held out is that share of all, and of each class if possible.
 
     Every class keeps at least one member in the rest; at least one index is held out if any class
     has two.
     """
+    rest, held = _split_indices(labels, share, seed)
+    return rest.tolist(), held.tolist()
+
+
+def _split_indices(labels: Sequence[str], share: float, seed: int) -> tuple[Indices, Indices]:
+    """`stratified_split` as arrays."""
+    import numpy as np
+
     if not 0 < share < 1:
         raise WordwaveError(f"share must be between 0 and 1, got {share}")
     groups = _shuffled_classes(labels, seed)
@@ -66,15 +114,35 @@ def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[li
     # The remainder goes to the classes that lost most by rounding down.
     for i in sorted(range(len(groups)), key=lambda i: n_held[i] - exact[i])[: max(0, n_missing)]:
         n_held[i] += n_held[i] < len(groups[i]) - 1
-    held = sorted(i for members, n in zip(groups, n_held, strict=True) for i in members[:n])
-    return sorted(set(range(len(labels))) - set(held)), held
+    is_held = np.zeros(len(labels), bool)
+    for members, n in zip(groups, n_held, strict=True):
+        is_held[members[:n]] = True
+    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+
+
+def split_labels(cell: str, separator: str) -> list[str]:
+    """The labels in a cell; there may be none."""
+    return [label for part in cell.split(separator) if (label := part.strip())]
+
+
+def split_label_sets(
+    sets: Sequence[Sequence[str]], share: float, seed: int
+) -> tuple[list[int], list[int]]:
+    """Indices (rest, held out) of examples with several labels, spread evenly by their rarest one;
+    the rest has every label."""
+    counts = Counter(label for labels in sets for label in labels)
+    rarest = [min(labels, key=lambda label: (counts[label], label), default="") for labels in sets]
+    rest, held = stratified_split(rarest, share, seed)
+    known = {label for i in rest for label in sets[i]}
+    moved = [i for i in held if not known.issuperset(sets[i])]
+    return sorted([*rest, *moved]), sorted({*held}.difference(moved))
 
 
 def folds(labels: Sequence[str], n: int = N_FOLDS, seed: int = 0) -> list[list[int]]:
     """Indices in n stratified folds, whose sizes differ by at most one, overall and by class."""
     if not 2 <= n <= len(labels):
         raise WordwaveError(f"n must be at least 2 and at most {len(labels)} (examples), got {n}")
-    dealt = [i for members in _shuffled_classes(labels, seed) for i in members]
+    dealt = [i for members in _shuffled_classes(labels, seed) for i in members.tolist()]
     return [sorted(dealt[k::n]) for k in range(n)]
 
 
@@ -108,30 +176,56 @@ def load_split(dataset: DataSet, split: str) -> Examples:
 
 
 def cut_dev(
-    train: Examples, *, seed: int = 0, name: str | None = None
+    train: Examples,
+    *,
+    share: float = DEV_SHARE,
+    seed: int = 0,
+    name: str | None = None,
+    multi_label: str | None = None,
 ) -> tuple[Examples, Examples]:
-    """A stratified tenth of the training set is held out as the validation set."""
+    """A stratified part of the training set is held out as the validation set.
+
+    Args:
+        multi_label: what separates several labels of an example.
+    """
     name = name or train.name
-    rest, held_out = stratified_split(train.labels, DEV_SHARE, seed)
-    if not held_out:
+    rest: Sequence[int] | Indices
+    held_out: Sequence[int] | Indices
+    if multi_label is None:
+        rest, held_out = _split_indices(train.labels, share, seed)
+    else:
+        labels_in = {cell: split_labels(cell, multi_label) for cell in set(train.labels)}
+        rest, held_out = split_label_sets([labels_in[c] for c in train.labels], share, seed)
+    if not len(held_out):
         raise WordwaveError(f"{name} must have a class of two examples or more to hold one out")
     return train.subset(rest, f"{name} train"), train.subset(held_out, f"{name} dev")
 
 
-def _shuffled_classes(labels: Sequence[str], seed: int) -> list[list[int]]:
+def _shuffled_classes(labels: Sequence[str], seed: int) -> list[Indices]:
     """The indices of each class in random order, the same for a seed in every version of Python:
     `random()` is guaranteed not to change, `shuffle` is not."""
-    if not labels:
+    import numpy as np
+
+    if not len(labels):
         raise WordwaveError("labels must not be empty")
     rng = random.Random(seed)
-    members: dict[str, list[int]] = {label: [] for label in sorted(set(labels))}
-    for i, label in enumerate(labels):
-        members[label].append(i)
-    return [sorted(group, key=lambda _: rng.random()) for group in members.values()]
+    names = sorted(set(labels))
+    number = {label: i for i, label in enumerate(names)}
+    if isinstance(labels, CodedLabels):
+        codes = np.array([number.get(name, -1) for name in labels.names])[labels.codes]
+    else:
+        codes = np.fromiter(map(number.__getitem__, labels), np.int64, len(labels))
+    members = np.split(codes.argsort(kind="stable"), np.bincount(codes).cumsum()[:-1])
+
+    def shuffled(group: Indices) -> Indices:
+        keys = np.fromiter((rng.random() for _ in range(len(group))), np.float64, len(group))
+        return group[keys.argsort(kind="stable")]
+
+    return list(map(shuffled, members))
 
 
 def load_from_hub(name: str, *, text: str = "text", label: str = "label") -> Splits:
-    """The splits train, validation (or a tenth of train) and test (optional) of a data set.
+    """The splits train, validation (optional) and test (optional) of a data set.
 
     `name` is what `datasets.load_dataset` takes: a name on the hub, with an optional
     configuration after a colon (`glue:sst2`), or a local folder of csv, json or parquet files.
@@ -156,7 +250,7 @@ def load_from_hub(name: str, *, text: str = "text", label: str = "label") -> Spl
     for dev in ("validation", "dev", "valid"):
         if dev in splits:
             return Splits(examples("train"), examples(dev), test)
-    return Splits(*cut_dev(examples("train")), test)
+    return Splits(examples("train"), None, test)
 
 
 def _hub_examples(split: Any, name: str, text: str, label: str) -> Examples:

@@ -70,12 +70,19 @@ class EmbeddingConfig:
     frequency_range: tuple[float, float] | None = None
     """complex-order: lowest and highest initial frequency, unless sinusoidal; each initialization
     has a default range."""
+    frequency_scale: float = 1.0
+    """complex-order: factor of the initial frequencies; below 1, waves turn more slowly."""
     freeze_frequency: bool = False
     """complex-order: do not train the frequencies."""
     views: tuple[View, ...] = ("start",)
     """complex-order: how positions are counted: from the start, from the end, relative to the
     length, or from each of the words before (context). Several give waves side by side, of the same
     amplitudes and with frequencies of their own; relative may be repeated."""
+    train_sinusoids: bool = False
+    """tpe: learn the frequencies of the sinusoids."""
+    layers: Literal["complex", "real"] = "complex"
+    """complex-vanilla and complex-order: the numbers of the layers after the embedding; real ones
+    take real and imaginary parts side by side, as a vector of twice the width."""
     word_scale: float | None = None
     """Standard deviation of the initial word vectors or amplitudes, where there are no pretrained
     vectors; None for 1/√dim."""
@@ -83,7 +90,8 @@ class EmbeddingConfig:
     """pe and tpe: size of the position vectors, as a multiple of that of the word vectors."""
 
     def __post_init__(self) -> None:
-        check_limits(self, {"word_scale": SCALE, "position_scale": SCALE})
+        scales = ("word_scale", "position_scale", "frequency_scale")
+        check_limits(self, dict.fromkeys(scales, SCALE))
         once = [view for view in self.views if view != "relative"]
         if not 1 <= len(self.views) <= MAX_VIEWS or len(set(once)) < len(once):
             raise WordwaveError(
@@ -95,7 +103,8 @@ class EmbeddingConfig:
     @property
     def field(self) -> Literal["real", "complex"]:
         """The numbers that the embedding gives, and the layers after it work with."""
-        return "complex" if self.kind.startswith("complex") else "real"
+        is_complex = self.kind.startswith("complex") and self.layers == "complex"
+        return "complex" if is_complex else "real"
 
     @property
     def in_attention(self) -> AttentionKind | None:

@@ -130,10 +130,19 @@ class SinusoidalPositionEmbedding(WordEmbedding):
     """`tpe`: PE_2k = sin(ω_k·pos), PE_2k+1 = cos(ω_k·pos), ω_k = 10000^(−2k/D), is added.
 
     These are the imaginary and real parts of a word-shared wave of amplitude 1 (App. A).
+
+    Args:
+        train_sinusoids: learn ω, from the same initial values.
     """
 
     def __init__(
-        self, vocab_size: int, dim: int, *, position_scale: float = 1.0, **options: object
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        position_scale: float = 1.0,
+        train_sinusoids: bool = False,
+        **options: object,
     ) -> None:
         if dim % 2:
             raise WordwaveError(f"dim must be even for 'tpe' (pairs of sine and cosine), got {dim}")
@@ -141,12 +150,17 @@ class SinusoidalPositionEmbedding(WordEmbedding):
         # A buffer, so that it is saved with the weights.
         scale = self.words.weight.new_tensor(float(position_scale))
         self.register_buffer("position_scale", scale)
+        self.frequency: nn.Parameter | None = None
+        if train_sinusoids:
+            self.frequency = nn.Parameter(sinusoidal(dim // 2, device=scale.device))
 
     position_scale: Tensor
 
     @property
     def frequencies(self) -> Tensor:
         """Computed on demand: a buffer would be rounded when a model is cast to bfloat16."""
+        if self.frequency is not None:
+            return self.frequency
         return sinusoidal(self.dim // 2, device=self.words.weight.device)
 
     def position_vectors(self, position: Tensor) -> Tensor:
@@ -191,7 +205,10 @@ EMBEDDINGS: dict[str, Callable[..., Embedding]] = {
     "complex-order": WaveEmbedding,
 }
 """The kinds the paper compares, under its own names."""
-NOT_OF_WAVES = ("kind", "word_scale", "position_scale", "views")
+NOT_OF_WAVES = (
+    *("kind", "word_scale", "position_scale", "frequency_scale"),
+    *("views", "train_sinusoids", "layers"),
+)
 """Settings that are no options of `WaveEmbedding`."""
 
 
@@ -232,6 +249,8 @@ def build(
         options["position_scale"] = config.position_scale * size
     if kind == "pe":
         options["max_length"] = max_length
+    if kind == "tpe":
+        options["train_sinusoids"] = config.train_sinusoids
     make: Callable[..., Embedding] = partial(build_embedding, kind)
     if kind == "complex-order" and config.views != ("start",):
         make = partial(WaveViews, views=config.views)
@@ -239,4 +258,9 @@ def build(
     if vectors is None:
         with torch.no_grad():
             embedding.vectors.mul_(word_scale)
+    if isinstance(embedding, WaveEmbedding) and config.frequency_scale != 1:
+        with torch.no_grad():
+            for table in (embedding.frequency, *getattr(embedding, "more_frequencies", ())):
+                table.weight.mul_(config.frequency_scale)
+    embedding.field = config.field
     return embedding

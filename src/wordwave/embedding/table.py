@@ -122,10 +122,14 @@ class Bigrams(Table):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Shape: ids of words (..., L) -> (..., L, D)"""
-        rows = self.rows(F.pad(ids, (1, 0))[..., :-1], ids)
+        rows = self.pairs(ids)
         if (kept := self.draw_kept(*ids.shape[:-1], 1)) is not None:
             rows = rows * kept.to(rows.device)
         return BIGRAM_SCALE * super().forward(rows)
+
+    def pairs(self, ids: Tensor) -> Tensor:
+        """The row of each word and the one before it, 0 for none. Shape: (..., L) -> (..., L)"""
+        return self.rows(F.pad(ids, (1, 0))[..., :-1], ids)
 
     def rows(self, before: Tensor, ids: Tensor) -> Tensor:
         """The rows of pairs, 0 for those without one. Shape: two (...) -> (...)"""

@@ -5,6 +5,7 @@ Imported by `wordwave.compiled` only, since numba may be missing. numba keeps th
 and in a fixed order, so that results are the same bit for bit at every run on a machine.
 """
 
+from wordwave.kernels.ngrams import sum_ngrams
 from wordwave.kernels.steps import (
     adam_rows,
     head_step,
@@ -13,13 +14,14 @@ from wordwave.kernels.steps import (
     square_sum,
     take_tokens,
 )
-from wordwave.kernels.text import encode_ascii, index_words
+from wordwave.kernels.text import encode_ascii, hash_ngrams, index_words
 from wordwave.kernels.waves import pair_rows, rows_in_use, sum_waves, sum_waves_backward
 from wordwave.kernels.windows import pool_windows, pool_windows_backward
 
 __all__ = [
     "adam_rows",
     "encode_ascii",
+    "hash_ngrams",
     "head_step",
     "index_words",
     "is_ascending",
@@ -29,6 +31,7 @@ __all__ = [
     "pool_windows_backward",
     "rows_in_use",
     "square_sum",
+    "sum_ngrams",
     "sum_waves",
     "sum_waves_backward",
     "take_tokens",

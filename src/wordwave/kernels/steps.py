@@ -41,12 +41,15 @@ def _dot(x, y):
 
 
 @compiled_once
-def head_step(x, w1, b1, w2, b2, targets, scale, drop, seed1, seed2, dx, dw1, db1, dw2, db2):
-    """The summed cross-entropy of a head with one hidden layer, or none if w1 has no rows, and the
-    gradients of its weights and inputs. Units that are dropped or below 0 are left out of all
-    products.
+def head_step(
+    x, w1, b1, w2, b2, targets, labels, weights, scale, drop, seed1, seed2, dx, dw1, db1, dw2, db2
+):  # fmt: skip
+    """The weighted sum of the cross-entropies of a head with one hidden layer, or none if w1 has no
+    rows, and the gradients of its weights and inputs. Units that are dropped or below 0 are left
+    out of all products. Without targets, the cross-entropies are those of each class by itself.
 
-    Shape: x (B, W), w1 (H, W), w2 (C, H or W), targets (B,); dx like x, the others zeros
+    Shape: x (B, W), w1 (H, W), w2 (C, H or W), targets (B,), or (0,) with labels (B, C), weights
+    (B, 1), (B, C), or (0, 1) for 1; dx like x, the others zeros
     """
     n_inputs, n_hidden, n_classes = x.shape[1], w1.shape[0], w2.shape[0]
     kept, z = np.empty(n_inputs, np.float32), np.empty(n_inputs, np.float32)
@@ -66,17 +69,28 @@ def head_step(x, w1, b1, w2, b2, targets, scale, drop, seed1, seed2, dx, dw1, db
         top = units if n_hidden else z
         for c in range(n_classes):
             p[c] = np.float64(_dot(top, w2[c]) + b2[c])
-        highest = p.max()
-        total = 0.0
-        of_target = p[targets[b]] - highest
-        for c in range(n_classes):
-            p[c] = np.exp(p[c] - highest)
-            total += p[c]
-        loss += np.log(total) - of_target
+        total, weight = 0.0, 1.0
+        if len(targets):
+            highest = p.max()
+            of_target = p[targets[b]] - highest
+            for c in range(n_classes):
+                p[c] = np.exp(p[c] - highest)
+                total += p[c]
+            if len(weights):
+                weight = np.float64(weights[b, 0])
+            loss += weight * (np.log(total) - of_target)
         back = dx[b]
         back[:] = 0
         for c in range(n_classes):
-            g = np.float32(p[c] / total - (1.0 if c == targets[b] else 0.0))
+            if len(targets):
+                g = np.float32(weight * (p[c] / total - (1.0 if c == targets[b] else 0.0)))
+            else:
+                if len(weights):
+                    weight = np.float64(weights[b, c if weights.shape[1] > 1 else 0])
+                is_true, shrunk = 1.0 if labels[b, c] else 0.0, np.exp(-abs(p[c]))
+                loss += weight * (max(p[c], 0.0) - is_true * p[c] + np.log1p(shrunk))
+                probability = (1.0 if p[c] > 0 else shrunk) / (1.0 + shrunk)
+                g = np.float32(weight * (probability - is_true))
             db2[c] += g
             of_row, row = dw2[c], w2[c]
             for k in range(len(top)):

@@ -61,15 +61,21 @@ def encode_ascii(
     unknown,
     ids,
     lengths,
+    new_text,
+    new_starts,
+    new_owners,
 ):
     """The ids of texts of ASCII characters, as `PlainTokenizer` splits and lower-cases them.
 
     A word that is not in the index has the id `unknown`, or with n_rare > 0 the id first_rare +
-    crc32(word) mod n_rare. Texts end after max_length tokens. Returns the number of ids; the sign
-    of a length is negative where a text was longer.
+    crc32(word) mod n_rare; unless they are empty, the `new_…` get its bytes, where it begins and
+    the number of its text. Texts end after max_length tokens. Returns the number of ids, and of new
+    words; the sign of a length is negative where a text was longer.
 
-    Shape: text (bytes of all texts,), sizes (N,), ids (len(text),), lengths (N,)
+    Shape: text (bytes of all texts,), sizes (N,), ids (len(text),), lengths (N,), new_text,
+    new_owners (len(text),) or (0,), new_starts (len(text) + 1,) or (0,)
     """
+    n_new = n_bytes = 0
     mask = len(index) - 1
     word = np.empty(max(len(text), 1), np.uint8)  # the current one in lower case
     n = end = 0
@@ -108,7 +114,51 @@ def encode_ascii(
                     for k in range(size):
                         crc = _CRC[(crc ^ word[k]) & np.uint32(255)] ^ (crc >> np.uint32(8))
                     found = first_rare + np.int64(crc ^ np.uint32(0xFFFFFFFF)) % n_rare
+                if len(new_starts):
+                    new_starts[n_new], new_owners[n_new] = n_bytes, b
+                    for k in range(size):
+                        new_text[n_bytes + k] = word[k]
+                    n_new, n_bytes = n_new + 1, n_bytes + size
             ids[n] = found
             n += 1
         lengths[b] = first - n if is_longer else n - first
+    if len(new_starts):
+        new_starts[n_new] = n_bytes
+    return n, n_new
+
+
+_FNV64, _FNV64_START = np.uint64(1099511628211), np.uint64(14695981039346656037)
+_BEGIN, _END = np.uint8(ord("<")), np.uint8(ord(">"))
+
+
+@compiled_once
+def hash_ngrams(text, starts, shortest, longest, hashes, ends):
+    """FNV-1a, without its last bit, of the n-grams of each word between < and >, in characters of
+    UTF-8. Returns their number; those of word i are hashes[ends[i] : ends[i + 1]].
+
+    Shape: text (bytes of all words,), starts, ends (n + 1,), hashes (m,)
+    """
+    n = 0
+    ends[0] = 0
+    for i in range(len(starts) - 1):
+        size = starts[i + 1] - starts[i] + 2
+        for first in range(size):
+            if 0 < first < size - 1 and text[starts[i] + first - 1] & 0xC0 == 0x80:
+                continue  # inside a character
+            h, n_characters = _FNV64_START, 0
+            for k in range(first, size):
+                byte = _BEGIN if k == 0 else _END if k == size - 1 else text[starts[i] + k - 1]
+                is_inside = 0 < k < size - 1 and byte & 0xC0 == 0x80
+                if not is_inside:
+                    if n_characters >= shortest:
+                        hashes[n] = np.int64(h >> np.uint64(1))
+                        n += 1
+                    n_characters += 1
+                    if n_characters > longest:
+                        break
+                h = np.uint64((h ^ np.uint64(byte)) * _FNV64)
+            if shortest <= n_characters <= longest:
+                hashes[n] = np.int64(h >> np.uint64(1))
+                n += 1
+        ends[i + 1] = n
     return n

@@ -13,9 +13,12 @@ from wordwave.kernels.base import compiled_once
 
 
 @compiled_once
-def pool_windows(products, bias, n_windows, out, at):
+def pool_windows(products, bias, n_windows, padding, out, at):
     """The highest of each filter over the first windows of a sentence, at least 0, and where it
     is; −1 where it is 0.
+
+    The first window begins `padding` words before the sentence, and then the last one ends so many
+    after it; there words are 0.
 
     Shape: bias (P,), n_windows (B,), out (B, P), at (B, P)
     """
@@ -24,14 +27,18 @@ def pool_windows(products, bias, n_windows, out, at):
     for b in range(products.shape[0]):
         out[b] = 0
         at[b] = -1
+        n_words = products.shape[1]
+        if padding:
+            n_words = min(n_windows[b] + n_taps - 1 - 2 * padding, n_words)
         for first in range(n_windows[b]):
+            start_word = first - padding
             for part in range(n_parts):
                 start = part * n_out
                 best, place = out[b, start : start + n_out], at[b, start : start + n_out]
                 shift = bias[start : start + n_out]
                 sums[:] = shift
-                for k in range(n_taps):
-                    product = products[b, first + k, part, k]
+                for k in range(max(-start_word, 0), min(n_words - start_word, n_taps)):
+                    product = products[b, start_word + k, part, k]
                     for o in range(n_out):
                         sums[o] += product[o]
                 for o in range(n_out):
@@ -42,7 +49,7 @@ def pool_windows(products, bias, n_windows, out, at):
 
 
 @compiled_once
-def pool_windows_backward(x, weight, at, grad, of_x, of_weight, of_bias):
+def pool_windows_backward(x, weight, at, grad, padding, of_x, of_weight, of_bias):
     """Adds the gradients of inputs, weights and bias to zeros.
 
     Shape: x (B, L, W), weight (P, K, W), at (B, P), grad (B, P)
@@ -55,9 +62,9 @@ def pool_windows_backward(x, weight, at, grad, of_x, of_weight, of_bias):
         for k in range(weight.shape[1]):
             row, of_row = weight[p, k], of_weight[p, k]
             for b in range(x.shape[0]):
-                g, first = grad[b, p], at[b, p]
-                if first >= 0 and g != 0:
-                    word, of_word = x[b, first + k], of_x[b, first + k]
+                g, word_at = grad[b, p], at[b, p] - padding + k
+                if at[b, p] >= 0 and g != 0 and 0 <= word_at < x.shape[1]:
+                    word, of_word = x[b, word_at], of_x[b, word_at]
                     for d in range(width):
                         of_row[d] += g * word[d]
                         of_word[d] += g * row[d]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
@@ -222,7 +222,9 @@ class Laboratory:
         torch.manual_seed(cell.seed)
         task = probe_task(cell.task, self.text)
         kind = Tagger if task.is_sequence else Classifier
-        model = kind(from_dict(ModelConfig, self.model(cell)), len(task.words), task.n_classes)
+        # Wide windows would show a CNN where a sentence begins and ends.
+        config = replace(from_dict(ModelConfig, self.model(cell)), padding="narrow")
+        model = kind(config, len(task.words), task.n_classes)
 
         def labelled(n: int, lengths: Lengths, *, test: bool = False) -> LabelledSentences:
             data = task.examples(n, lengths, seed=cell.seed, test=test)

@@ -112,7 +112,7 @@ def _blimp(path: Path) -> SequenceTask:
     A tenth is held out for testing; no sentence is in both parts.
     """
     columns = ("phenomenon", "good", "bad")
-    rows = read_table(path, dict.fromkeys(columns, text_cell), what="pair")
+    rows = list(read_table(path, dict.fromkeys(columns, text_cell), what="pair"))
     phenomenon, good, bad = ([row[name] for row in rows] for name in columns)
     train, test = hold_out(TextPairs(bad, good, phenomenon, "BLiMP"))
     return _from_pairs("blimp", train, test, [], joined=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -100,6 +100,11 @@ class BatchNorm(_Norm):
             self.mean.lerp_(mean.to(self.mean.dtype), step)
             self.variance.lerp_(unbiased.to(self.variance.dtype), step)
         return mean, variance
+
+
+def norm_class(normalization: Literal["layer", "batch"]) -> type[LayerNorm] | type[BatchNorm]:
+    """The class of a norm by its name."""
+    return {"layer": LayerNorm, "batch": BatchNorm}[normalization]
 
 
 class Dropout(nn.Module):

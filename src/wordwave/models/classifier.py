@@ -19,15 +19,21 @@ from wordwave.embedding.wave import has_no_values
 from wordwave.errors import WordwaveError
 from wordwave.layers import (
     LSTM,
+    RNN,
+    BatchNorm,
     Conv1d,
     Dropout,
     Field,
     LayerNorm,
+    Linear,
+    Sharing,
     n_parts,
     side_by_side,
     word_mask,
 )
+from wordwave.layers.norm import norm_class
 from wordwave.models.config import ClassifierConfig, ModelConfig, PairModelConfig
+from wordwave.models.ngrams import NgramLogits
 from wordwave.models.utils import transformer_layer
 from wordwave.models.windows import can_pool_windows, pool_windows
 from wordwave.text.batching import Batch
@@ -80,11 +86,11 @@ class ScaledBag(Bag):
 
 
 class Recurrent(Bag):
-    """A bidirectional LSTM and mean or max pooling."""
+    """A bidirectional LSTM, or basic RNN (Eq. 11), and mean or max pooling."""
 
     def __init__(self, config: ModelConfig, field: Field) -> None:
         super().__init__(config, field)
-        self.lstm = LSTM(
+        self.lstm = (RNN if config.encoder == "rnn" else LSTM)(
             config.dim,
             config.state_dim or config.dim,
             n_layers=config.n_layers,
@@ -104,43 +110,52 @@ class Recurrent(Bag):
 class Transformer(Bag):
     """Pre-norm Transformer layers, a final norm, and pooling."""
 
+    norm: LayerNorm | BatchNorm
+
     def __init__(self, config: ModelConfig, field: Field) -> None:
         super().__init__(config, field)
         self.layers = nn.ModuleList(transformer_layer(config) for _ in range(config.n_layers))
-        self.norm = LayerNorm(config.dim, field=field)
+        self.norm = norm_class(config.normalization)(config.dim, field=field)
 
     def hidden_states(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         for layer in self.layers:
             x, _ = layer(x, mask=mask, positions=positions)
-        return self.norm(x)
+        return self.norm(x, mask) if isinstance(self.norm, BatchNorm) else self.norm(x)
 
 
 class CNN(nn.Module):
-    """Convolutions of several widths, ReLU and max pooling over the sentence."""
+    """Convolutions of several widths, ReLU and max pooling over the sentence.
+
+    Windows are wide, every one that has a word in it, with zeros on both sides of the sentence, or
+    narrow, those that lie within it.
+    """
 
     def __init__(self, config: ModelConfig, field: Field) -> None:
         super().__init__()
         self.field: Field = field
-        self.widths = config.widths
+        self.widths, self.is_wide = config.widths, config.padding == "wide"
+        sizes = config.dim, config.n_filters
         self.convolutions = nn.ModuleList(
-            Conv1d(config.dim, config.n_filters, width, field=field, share=config.share)
-            for width in config.widths
+            Conv1d(*sizes, k, padding=(k - 1) * self.is_wide, field=field, share=config.share)
+            for k in config.widths
         )
         self.out_dim = n_parts(field) * config.n_filters * len(config.widths)
 
     def forward(self, x: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """Shape: x (B, L, W), mask (B, L) -> (B, parts·filters·widths)"""
         lengths = mask.sum(1)
-        x = F.pad(x, (0, 0, 0, max(max(self.widths) - x.shape[1], 0)))
+        if not self.is_wide:
+            x = F.pad(x, (0, 0, 0, max(max(self.widths) - x.shape[1], 0)))
         pooled = []
         for convolution, width in zip(self.convolutions, self.widths, strict=True):
             assert isinstance(convolution, Conv1d)
             # A sentence shorter than the filter still has one window, padded with zeros.
-            windows = (lengths - width + 1).clamp(min=1)
+            windows = (lengths + 2 * convolution.padding - width + 1).clamp(min=1)
             if can_pool_windows(x, convolution):
                 pooled.append(pool_windows(x, convolution, windows))
                 continue
-            y = F.relu(convolution(x))
+            # Wide windows reach beyond the sentence, where words are 0.
+            y = F.relu(convolution(x * mask.unsqueeze(-1) if self.is_wide else x))
             pooled.append(pool_max(y, word_mask(windows, y.shape[1])))
         return side_by_side(self.field, pooled)
 
@@ -150,6 +165,7 @@ _ENCODERS: dict[str, Any] = {
     "fasttext": Bag,
     "cnn": CNN,
     "lstm": Recurrent,
+    "rnn": Recurrent,
     "transformer": Transformer,
 }
 
@@ -164,23 +180,60 @@ class Head(nn.Sequential):
     Args:
         hidden_dim: units of the hidden layer; 0 for none.
         dropout: probability before each linear layer.
+        max_norm: weight vectors of classes that are longer are scaled to this length in training,
+            as those of `torch.nn.Embedding`; 0 for no limit.
     """
 
-    def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, *, dropout: float) -> None:
+    def __init__(
+        self, in_dim: int, hidden_dim: int, out_dim: int, *, dropout: float, max_norm: float = 0.0
+    ) -> None:
         # Of wide vectors, the mask of nn.Dropout would take a tenth of the training.
         layers: list[nn.Module] = [Dropout(dropout, field="real")]
         if hidden_dim:
             layers += [nn.Linear(in_dim, hidden_dim), nn.ReLU(), Dropout(dropout, field="real")]
         super().__init__(*layers, nn.Linear(hidden_dim or in_dim, out_dim))
+        self.max_norm = max_norm
         self.n_weights = max(hidden_dim * in_dim, (hidden_dim or in_dim) * out_dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (B, in_dim) -> (B, out_dim)"""
+        if self.max_norm and self.training:
+            last = self[-1]
+            assert isinstance(last, nn.Linear)
+            with torch.no_grad():
+                last.weight.copy_(torch.renorm(last.weight, 2, 0, self.max_norm))
         if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
             is_small = len(x) * self.n_weights <= SMALL
             with torch.autocast("cpu", enabled=not is_small):
                 return super().forward(x)  # type: ignore[no-untyped-call]
         return super().forward(x)  # type: ignore[no-untyped-call]
+
+
+class Magnitude(nn.Module):
+    """|z| of complex numbers."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Shape: (..., 2·D) -> (..., D)"""
+        return cx.magnitude(z)
+
+
+class ComplexHead(nn.Sequential):
+    """Complex layers from vectors of sentences to a complex number for each class, whose magnitude
+    is the logit: "taking their norm as the final prediction" (App. B).
+
+    Args:
+        in_dim, hidden_dim: widths, in complex numbers; hidden_dim 0 for no hidden layer.
+        dropout: probability before each linear layer, of both parts together.
+        share: as in `Linear`.
+    """
+
+    def __init__(
+        self, in_dim: int, hidden_dim: int, out_dim: int, *, dropout: float, share: Sharing
+    ) -> None:
+        layers: list[nn.Module] = [Dropout(dropout)]
+        if hidden_dim:
+            layers += [Linear(in_dim, hidden_dim, share=share), nn.ReLU(), Dropout(dropout)]
+        super().__init__(*layers, Linear(hidden_dim or in_dim, out_dim, share=share), Magnitude())
 
 
 class SentenceModel(nn.Module):
@@ -191,7 +244,7 @@ class SentenceModel(nn.Module):
         self.config = config
         self.embedding = self._build_embedding(vocab_size, padding_idx=PADDING_ID, **options)
         field = self.embedding.field
-        self.dropout: nn.Module = Dropout(config.dropout, field=field)
+        self.dropout: nn.Module = Dropout(config.word_vector_dropout, field=field)
         if isinstance(config, ClassifierConfig) and config.encoder == "bag":
             self.dropout = nn.Identity()  # dropout is applied to the sum, in the head
             self._make_bag(config)
@@ -211,6 +264,8 @@ class SentenceModel(nn.Module):
         embedding = self.embedding
         words = embedding.amplitude if isinstance(embedding, WaveEmbedding) else embedding.words
         words.lr_scale = ScaledBag.vector_lr_scale
+        if isinstance(embedding, WaveViews) and embedding.context is not None:
+            embedding.context.lr_scale = ScaledBag.vector_lr_scale
         if config.n_bigrams and words.per_word:
             sizes = config.n_bigrams, config.dim
             options: dict[str, Any] = {"sparse": words.sparse, "dropout": config.bigram_dropout}
@@ -252,7 +307,7 @@ class SentenceModel(nn.Module):
         """How a model that `sums_words` does it: the options of `summed`."""
         return {
             "power": self._power,
-            "dropout": self.config.dropout if self._drops else 0.0,
+            "dropout": self.config.word_vector_dropout if self._drops else 0.0,
             "added": None if self.bigrams is None else bigrams_of(self.bigrams, batch),
         }
 
@@ -283,8 +338,13 @@ class SentenceModel(nn.Module):
     def _encode(self, x: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor:
         return self.encoder(x, mask, positions)
 
-    def _head(self, in_dim: int, out_dim: int) -> Head:
-        return Head(in_dim, self.config.hidden_dim, out_dim, dropout=self.config.dropout)
+    def _head(self, in_dim: int, out_dim: int) -> Head | ComplexHead:
+        config = self.config
+        if config.readout == "logit-magnitude" and self.embedding.field == "complex":
+            options: dict[str, Any] = {"dropout": config.dropout, "share": config.share}
+            return ComplexHead(in_dim // 2, config.hidden_dim, out_dim, **options)
+        options = {"dropout": self.config.dropout, "max_norm": self.config.max_norm}
+        return Head(in_dim, self.config.hidden_dim, out_dim, **options)
 
 
 class Classifier(SentenceModel):
@@ -296,12 +356,40 @@ class Classifier(SentenceModel):
         super().__init__(config, vocab_size, **options)
         self.n_classes = n_classes
         self.head = self._head(self.sentence_dim, n_classes)
+        self.ngrams: NgramLogits | None = None
+        if config.has_ngrams:
+            assert isinstance(config, ClassifierConfig)
+            sizes = {"n_bigrams": config.n_bigrams or 0, "n_subwords": config.n_subwords or 0}
+            self.ngrams = NgramLogits(vocab_size, n_classes, **sizes)
+            self.register_buffer("scale", torch.ones(()))
 
-    def forward(self, ids: Tensor | Batch, positions: Tensor | None = None) -> Tensor:
-        """Shape: ids (B, L), positions (B, L) or None for 1 … L; or a batch -> (B, n_classes)"""
+    scale: Tensor
+    """What the logits of the head are multiplied by before those of n-grams are added."""
+
+    def forward(
+        self,
+        ids: Tensor | Batch,
+        positions: Tensor | None = None,
+        unknown: Tensor | None = None,
+    ) -> Tensor:
+        """Args: unknown: of a model with `ngrams`, its `sums_of_unknown` words.
+
+        Shape: ids (B, L), positions (B, L) or None for 1 … L; or a batch -> (B, n_classes)
+        """
         if isinstance(ids, Batch):
-            return self.head(self.batch_vectors(ids))
-        return self.head(self.sentence_vectors(ids, positions))
+            logits = self.head(self.batch_vectors(ids))
+        else:
+            logits = self.head(self.sentence_vectors(ids, positions))
+        if self.ngrams is None or self.training:  # they are fitted after the head
+            return logits
+        return self.scale * logits + self.ngram_logits(ids, unknown)
+
+    def ngram_logits(self, ids: Tensor | Batch, unknown: Tensor | None = None) -> Tensor:
+        """The part of the logits that does not depend on positions. Shape: (B, n_classes)"""
+        assert self.ngrams is not None
+        if isinstance(ids, Batch):
+            return self.ngrams.of_batch(ids, self.bigrams, unknown)
+        return self.ngrams(ids, None if self.bigrams is None else self.bigrams.pairs(ids), unknown)
 
 
 class PairNetwork(SentenceModel):
@@ -338,9 +426,9 @@ class Tagger(Classifier):
     """Logits of every word of a sentence, (B, L, n_classes), from its hidden state."""
 
     def __init__(self, config: ModelConfig, *sizes: int, **options: Any) -> None:
-        if config.encoder not in ("lstm", "transformer"):
+        if config.encoder not in ("lstm", "rnn", "transformer"):
             raise WordwaveError(
-                f"a tagger needs the encoder 'lstm' or 'transformer', got {config.encoder!r}"
+                f"a tagger needs the encoder 'lstm', 'rnn' or 'transformer', got {config.encoder!r}"
             )
         super().__init__(config, *sizes, **options)
 

@@ -9,18 +9,27 @@ from typing import Literal, get_args
 
 from wordwave.embedding.config import IN_ATTENTION, AttentionKind, EmbeddingConfig
 from wordwave.errors import WordwaveError
-from wordwave.limits import DEPTH, LENGTH, LOOK_BACK, WIDTH, check_fractions, check_limits
+from wordwave.limits import (
+    DEPTH,
+    LENGTH,
+    LOOK_BACK,
+    SCALE,
+    WIDTH,
+    check_fractions,
+    check_limits,
+)
 
 PaperEncoder = Literal["fasttext", "cnn", "lstm", "transformer"]
 ENCODERS: tuple[PaperEncoder, ...] = get_args(PaperEncoder)
 """The encoders of the paper."""
-EncoderKind = Literal["bag", PaperEncoder]
+EncoderKind = Literal["bag", PaperEncoder, "rnn"]
 LIMITS = {
     **dict.fromkeys(("dim", "n_filters", "state_dim", "n_heads", "feed_forward_dim"), WIDTH),
     **dict.fromkeys(("n_layers", "encoder_layers", "decoder_layers"), DEPTH),
     **dict.fromkeys(("memory_length", "eval_memory_length"), LOOK_BACK),
     "hidden_dim": (0, WIDTH[1]),
     "n_bigrams": (0, 1 << 24),
+    "n_subwords": (0, 1 << 24),
     "widths": (1, 1_000),
     "segment_length": (1, LOOK_BACK[1]),
     "max_wave_position": (1, 10**9),
@@ -47,23 +56,32 @@ class ModelConfig:
     """What turns the word vectors of a text into one vector."""
     dim: int = 128
     """Width of the embedding, in complex numbers where the embedding is complex."""
-    readout: Literal["concat", "magnitude"] = "concat"
-    """How a complex vector becomes a real one: real and imaginary parts concatenated, or |z|."""
+    readout: Literal["concat", "magnitude", "logit-magnitude"] = "concat"
+    """How a complex vector becomes a real one: real and imaginary parts concatenated, or |z|, both
+    before real layers; or complex layers up to the classes, and |z| of their logits."""
     hidden_dim: int = 128
-    """Units of the real hidden layer between read-out and classes; 0 for none."""
+    """Units of the hidden layer between read-out and classes; 0 for none."""
     dropout: float = 0.5
-    """Dropout probability after the embedding and before the classes."""
+    """Dropout probability of the features before the classes, and of word vectors unless
+    embedding_dropout is set."""
+    embedding_dropout: float | None = None
+    """Dropout probability of word vectors; by default that of the features. The bag has none."""
+    max_norm: float = 0.0
+    """In training, the weight vector of a class is scaled down to this length; 0 for no limit."""
     pooling: Literal["sum", "mean", "max"] = "mean"
-    """fasttext, transformer and lstm: how the words of a text are pooled; the lstm has no sum, and
-    takes the mean for it."""
+    """fasttext, transformer, lstm and rnn: how the words of a text are pooled; the lstm and the rnn
+    have no sum, and take the mean for it."""
     n_filters: int = 64
     """cnn: filters of each width."""
     widths: tuple[int, ...] = (3, 4, 5)
     """cnn: kernel sizes, in words."""
+    padding: Literal["wide", "narrow"] = "wide"
+    """cnn: all windows with a word in them, with zeros on both sides of a text, or as in the paper
+    those that lie within it."""
     state_dim: int | None = None
-    """lstm: hidden size in each direction; by default the width of the embedding."""
+    """lstm and rnn: hidden size in each direction; by default the width of the embedding."""
     n_layers: int = 1
-    """lstm and transformer: number of layers."""
+    """lstm, rnn and transformer: number of layers."""
     n_heads: int = 4
     """transformer: number of attention heads."""
     feed_forward_dim: int = 128
@@ -71,10 +89,18 @@ class ModelConfig:
     score: Literal["magnitude", "real"] = "real"
     """transformer: how the complex product of query and key becomes an attention score: |z| as in
     the paper, or Re z, which torch's fused attention computes."""
+    normalization: Literal["layer", "batch"] = "layer"
+    """transformer: layer normalization, or batch normalization over the words of a batch, each of
+    real and imaginary parts by themselves."""
     share: Literal["none", "real", "tied"] = "none"
     """How real and imaginary parts of complex weights are tied; see wordwave.layers.Sharing."""
     max_length: int = 512
     """Longest text in words; longer ones are truncated, and counted. pe: highest position."""
+
+    @property
+    def has_ngrams(self) -> bool:
+        """Whether n-grams are classified besides."""
+        return False
 
     def __post_init__(self) -> None:
         if not goes_with(self.embedding.kind, self.encoder):
@@ -82,11 +108,20 @@ class ModelConfig:
                 f"embedding {self.embedding.kind!r} acts inside attention and needs the encoder "
                 f"'transformer', got {self.encoder!r}"
             )
+        if self.embedding.layers == "real" and self.encoder in ("bag", "fasttext"):
+            raise WordwaveError(
+                f"layers 'real' has no meaning for a sum of words, got encoder {self.encoder!r}"
+            )
         if not 1 <= len(self.widths) <= 100:
             shown = "()" if not self.widths else f"{len(self.widths)} of them"
             raise WordwaveError(f"widths must be one or more numbers, at most 100, got {shown}")
         _check_ranges(self)
-        check_limits(self, {"max_length": LENGTH})
+        check_limits(self, {"max_length": LENGTH, "max_norm": SCALE})
+
+    @property
+    def word_vector_dropout(self) -> float:
+        """Dropout probability of word vectors."""
+        return self.dropout if self.embedding_dropout is None else self.embedding_dropout
 
 
 @dataclass(frozen=True)
@@ -101,6 +136,18 @@ class ClassifierConfig(ModelConfig):
     follows from the training texts."""
     bigram_dropout: float = 0.5
     """bag: probability that all bigrams of a training text are left out."""
+    max_length: int = 2048
+    """Longest text in words; longer ones are truncated, and counted. pe: highest position."""
+    ngrams: bool = True
+    """bag: add the logits of a linear model of TF-IDF weighted words, bigrams and character
+    n-grams, as much as pays on texts that neither was trained on."""
+    n_subwords: int | None = None
+    """bag: rows that character n-grams are hashed into, which unknown words are recognized by; 0
+    for none, None for a number that follows from the training texts."""
+
+    @property
+    def has_ngrams(self) -> bool:
+        return self.ngrams and self.encoder == "bag"
 
 
 @dataclass(frozen=True)
@@ -130,6 +177,8 @@ class PairModelConfig(ModelConfig):
             raise WordwaveError(
                 "encoder 'bag' is for classifiers; the sum of a matcher is 'fasttext'"
             )
+        if self.readout == "logit-magnitude":
+            raise WordwaveError("readout 'logit-magnitude' is for classifiers, not for matchers")
         if self.encoder == "fasttext" and self.dim < 2:
             raise WordwaveError("dim must be at least 2 to be normalized, got 1")
 
@@ -311,8 +360,8 @@ class SentenceEncoderConfig:
 
 def _check_ranges(config: object) -> None:
     check_limits(config, {name: limit for name, limit in LIMITS.items() if hasattr(config, name)})
-    dropouts = ("dropout", "attention_dropout", "bigram_dropout")
-    check_fractions(config, *(name for name in dropouts if hasattr(config, name)))
+    dropouts = ("dropout", "embedding_dropout", "attention_dropout", "bigram_dropout")
+    check_fractions(config, *(name for name in dropouts if getattr(config, name, None) is not None))
 
 
 def _check_heads(dim: int, n_heads: int) -> None:
@@ -322,6 +371,8 @@ def _check_heads(dim: int, n_heads: int) -> None:
 
 def _check_views(embedding: EmbeddingConfig, what: str) -> None:
     """A decoder does not know the length of a text whose end it has yet to generate."""
+    if embedding.layers != "complex":
+        raise WordwaveError(f"layers must be complex for {what}, got {embedding.layers!r}")
     if embedding.views != ("start",):
         raise WordwaveError(f"views must be start for {what}, got {' '.join(embedding.views)}")
 

@@ -63,6 +63,8 @@ class FusedBag:
             return False
         if model.by_magnitude or type(model.head) is not Head or model.n_classes > MAX_CLASSES:
             return False
+        if model.head.max_norm:
+            return False
         tables = kernel_tables(model.embedding, None)
         is_sparse = bool(row_sparse_names(model))
         known = all(type(optimizer) in (AdamW, RowAdam) for optimizer in optimizers)
@@ -70,10 +72,11 @@ class FusedBag:
         plain = all(p.is_contiguous() and p.dtype == torch.float32 for p in trained)
         return tables is not None and is_sparse and known and plain
 
-    def loss(self, batch: Batch, targets: Tensor) -> float:
-        """The summed cross-entropy; keeps the gradients for `update`.
+    def loss(self, batch: Batch, targets: Tensor, weights: Tensor | None = None) -> float:
+        """The sum of the cross-entropies, times their weights; keeps the gradients for `update`.
 
-        Shape: B sentences, targets (B,)
+        Shape: B sentences, targets (B,), or (B, C), true where a class applies; weights (B,) or
+        (B, C)
         """
         kernels, model = compiled(), self.model
         assert kernels is not None
@@ -86,12 +89,15 @@ class FusedBag:
             seeds = (draw_seed(), 0)
         first = self.linear[0].weight
         none = (np.empty((0, first.shape[1]), np.float32), np.empty(0, np.float32))
-        weights = [t.detach().numpy() for layer in self.linear for t in (layer.weight, layer.bias)]
-        weights = [*none, *weights] if len(self.linear) == 1 else weights
-        found = [np.zeros_like(weight) for weight in weights]
-        upstream = np.empty_like(x)
+        parts = [t.detach().numpy() for layer in self.linear for t in (layer.weight, layer.bias)]
+        parts = [*none, *parts] if len(self.linear) == 1 else parts
+        found = [np.zeros_like(part) for part in parts]
+        upstream, given_targets = np.empty_like(x), (targets.numpy(), _NO_LABELS)
+        if targets.dim() > 1:
+            given_targets = (_NO_TARGETS, targets.numpy())
         total: float = kernels.head_step(
-            *(x, *weights, targets.numpy()),
+            *(x, *parts, *given_targets),
+            _NO_WEIGHTS if weights is None else weights.view(len(targets), -1).numpy(),
             *(np.float32(1 / (1 - p)), threshold(p), *map(np.uint32, seeds)),
             *(upstream, *found),
         )
@@ -140,3 +146,5 @@ class FusedBag:
 
 _OF_ADAMW = ("exp_avg", "exp_avg_sq")
 _FIRST = np.zeros(1, np.int64)
+_NO_TARGETS, _NO_LABELS = np.empty(0, np.int64), np.empty((0, 1), np.bool_)
+_NO_WEIGHTS = np.empty((0, 1), np.float32)

@@ -49,5 +49,6 @@ def transformer_layer(
         # Without a position encoding: positions in two languages do not correspond.
         cross_attention=attend() if cross_attention else None,
         norm_first=isinstance(config, ModelConfig) or config.norm_first,
+        normalization=config.normalization if isinstance(config, ModelConfig) else "layer",
         dropout=config.dropout,
     )

@@ -27,7 +27,10 @@ def can_pool_windows(x: Tensor, convolution: Conv1d) -> bool:
 def pool_windows(x: Tensor, convolution: Conv1d, n_windows: Tensor) -> Tensor:
     """The highest ReLU of each filter over the first windows of each sentence.
 
-    Shape: x (B, L, W), n_windows (B,), at least 1 and at most L − k + 1 -> (B, filters)
+    With the convolution's padding, which costs no products, sentences of n words have n + 2·padding
+    − k + 1 windows, and what is in x after them counts as 0.
+
+    Shape: x (B, L, W), n_windows (B,), at least 1 and at most L + 2·padding − k + 1 -> (B, filters)
     """
     assert convolution.bias is not None
     weight, bias = convolution.weight(), convolution.bias()
@@ -47,9 +50,11 @@ class _Windows(torch.autograd.Function):
         products = convolution.weight.times(x, None).float().contiguous().unflatten(-1, shape)
         out = x.new_empty(len(x), len(bias))
         at = torch.empty(out.shape, dtype=torch.int32)
-        given = (products, bias.detach().contiguous(), n_windows.contiguous(), out, at)
-        kernels.pool_windows(*(part.numpy() for part in given))
+        given = (products, bias.detach().contiguous(), n_windows.contiguous())
+        made = (out.numpy(), at.numpy())
+        kernels.pool_windows(*(part.numpy() for part in given), convolution.padding, *made)
         ctx.save_for_backward(x, weight, at)
+        ctx.padding = convolution.padding
         return out
 
     @staticmethod
@@ -60,6 +65,7 @@ class _Windows(torch.autograd.Function):
         x, weight, at = ctx.saved_tensors
         by_tap = weight.transpose(1, 2).contiguous()
         made = torch.zeros_like(x), torch.zeros_like(by_tap), x.new_zeros(len(weight))
-        given = (x.contiguous(), by_tap, at, grad.float().contiguous(), *made)
-        kernels.pool_windows_backward(*(part.detach().numpy() for part in given))
+        given = (x.contiguous(), by_tap, at, grad.float().contiguous())
+        of, to = ([part.detach().numpy() for part in tensors] for tensors in (given, made))
+        kernels.pool_windows_backward(*of, ctx.padding, *to)
         return made[0], made[1].transpose(1, 2), made[2], None, None

@@ -1,4 +1,5 @@
-"""Encoders × embeddings on one data set, under the same settings for every embedding.
+"""Encoders × embeddings on one data set, under the same settings for every embedding, beside linear
+models and fastText.
 
 The weights are selected on the validation set; the test set is scored once, with those weights.
 """
@@ -11,14 +12,16 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from wordwave.config_io import to_dict, with_settings
 from wordwave.data.splits import DataConfig
 from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
+from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.grid import Count, Positive, Record, Share, fits
 from wordwave.models.config import ENCODERS, EncoderKind, goes_with
+from wordwave.search.baselines import BASELINES, SETTINGS, Baseline, fit_baseline
 from wordwave.tables import Content, ResultTable, Score, rows_to_csv
 from wordwave.tasks.config import ClassificationConfig
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 
 TEST_SHARE = 0.1
+ROWS: tuple[str, ...] = ("bag", *ENCODERS, *BASELINES)
+"""The encoders, and models to compare with, in the order of the table."""
 KEY = ("encoder", "embedding", "seed", "config", "examples")
 """What identifies a record: all settings, and a fingerprint of the examples."""
 COLUMNS = {
@@ -38,25 +43,27 @@ COLUMNS = {
     "test_macro_f1": "macro F1",
     "dev_accuracy": "dev",
     "parameters": "parameters",
+    "seconds": "seconds",
     "epoch_seconds": "s/epoch",
     "words_per_second": "words/s",
     "predictions_per_second": "predictions/s",
 }
 """Fields of table.csv, and what they are called in the table; all but the first three and the
-spread are means over seeds."""
+spread are means over seeds. `seconds` is the whole training."""
 COUNTS = ("parameters", "words_per_second", "predictions_per_second")
 
 
 class _CandidateRecord(TypedDict):
     """The fields of a record that tables need."""
 
-    encoder: Annotated[str, ENCODERS.__contains__]
+    encoder: Annotated[str, ROWS.__contains__]
     embedding: Annotated[str, EMBEDDING_KINDS.__contains__]
     seed: int
     test_accuracy: Share
     test_macro_f1: Share
     dev_accuracy: Share
     parameters: Count
+    epochs: Count
     epoch_seconds: Annotated[float, lambda seconds: seconds >= 0]
     words_per_second: Positive
     predictions_per_second: Positive
@@ -69,9 +76,10 @@ def is_record(record: Record) -> bool:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One model to train."""
+    """One model to train: an encoder and an embedding, or a baseline, which has the embedding
+    none."""
 
-    encoder: EncoderKind
+    encoder: EncoderKind | Baseline
     embedding: EmbeddingKind
     seed: int
 
@@ -88,16 +96,21 @@ class Comparison:
     """A fingerprint of the examples."""
 
     def config(self, candidate: Candidate) -> ClassificationConfig:
-        recipe = replace(self.recipes[candidate.encoder], data=self.data)
+        recipe = replace(self.recipes[cast("EncoderKind", candidate.encoder)], data=self.data)
         return with_settings(recipe, **asdict(candidate))
 
     def key(self, candidate: Candidate) -> Record:
         """The fields that identify a candidate's record."""
-        config = to_dict(self.config(candidate))
+        if candidate.encoder in SETTINGS:
+            config = {"data": to_dict(self.data), "baseline": SETTINGS[candidate.encoder]}
+        else:
+            config = to_dict(self.config(candidate))
         return {**asdict(candidate), "config": config, "examples": self.examples}
 
     def run(self, candidate: Candidate) -> Record:
         """Train, score on the test set and time predictions, on one thread."""
+        if candidate.encoder in SETTINGS:
+            return self._run_baseline(candidate)
         import torch
 
         from wordwave.models.utils import count_parameters
@@ -110,7 +123,7 @@ class Comparison:
         assert job.test is not None
         training = job.training()
         start = time.process_time()
-        for _ in training.run():
+        for _ in job.run(training):
             pass
         seconds = time.process_time() - start
         progress = training.progress
@@ -123,7 +136,7 @@ class Comparison:
             **self.key(candidate),
             "test_accuracy": scores.accuracy,
             "test_macro_f1": scores.macro_f1,
-            "dev_accuracy": progress.best_score,
+            "dev_accuracy": job.best_scores(training)["accuracy"],
             "best_epoch": progress.best_epoch,
             "epochs": progress.epoch,
             "parameters": count_parameters(job.text_model.model),
@@ -133,14 +146,48 @@ class Comparison:
             "torch": torch.__version__,
         }
 
+    def _run_baseline(self, candidate: Candidate) -> Record:
+        from wordwave.tasks.classification import score_labels
+        from wordwave.text.tokenizers import PlainTokenizer
+
+        parts, name = examples_to_compare_on(self.data), candidate.encoder
+        assert name in SETTINGS
+        assert parts.dev is not None
+        assert parts.test is not None
+        start = time.process_time()
+        fitted = fit_baseline(name, parts.train, candidate.seed)
+        seconds = time.process_time() - start
+        start = time.process_time()
+        fitted.predict(list(parts.train.texts))
+        predicting = time.process_time() - start
+        dev, test = (
+            score_labels(part.labels, fitted.predict(list(part.texts)))
+            for part in (parts.dev, parts.test)
+        )
+        n_words, epochs = sum(map(len, map(PlainTokenizer(), parts.train.texts))), 1
+        if name == "fasttext-library":
+            epochs = SETTINGS[name]["epoch"]
+        return {
+            **self.key(candidate),
+            "test_accuracy": test.accuracy,
+            "test_macro_f1": test.macro_f1,
+            "dev_accuracy": dev.accuracy,
+            "epochs": epochs,
+            "parameters": fitted.n_parameters,
+            "epoch_seconds": round(seconds / epochs, 3),
+            "words_per_second": round(epochs * n_words / seconds),
+            "predictions_per_second": round(len(parts.train.texts) / predicting),
+        }
+
 
 def examples_to_compare_on(data: DataConfig) -> Splits:
     """Training, validation and test examples; the test set is a tenth of the training examples
     if none is named."""
     from wordwave.data.splits import Splits, stratified_split
-    from wordwave.tasks.classification import load_examples
 
-    parts = load_examples(data)
+    if data.multi_label is not None:
+        raise WordwaveError("compare needs texts with one label each, got --multi-label")
+    parts = load_for_selection(data)
     if parts.test is not None:
         return parts
     rest, held = stratified_split(parts.train.labels, TEST_SHARE, seed=1)
@@ -148,17 +195,39 @@ def examples_to_compare_on(data: DataConfig) -> Splits:
     return Splits(train, parts.dev, test)
 
 
+def load_for_selection(data: DataConfig) -> Splits:
+    """Examples with a validation set, by default a tenth of the training examples however few."""
+    from wordwave.data.splits import DEV_SHARE
+    from wordwave.tasks.classification import load_examples
+
+    if data.dev_share == 0 and data.dev is None:
+        raise WordwaveError("models are selected on validation examples: dev_share must be above 0")
+    return load_examples(replace(data, dev_share=data.dev_share or DEV_SHARE))
+
+
 def candidates(
-    encoders: Sequence[EncoderKind], embeddings: Sequence[EmbeddingKind], *, seeds: int
+    encoders: Sequence[EncoderKind],
+    embeddings: Sequence[EmbeddingKind],
+    baselines: Sequence[Baseline] = (),
+    *,
+    seeds: int,
 ) -> list[Candidate]:
-    """All combinations that are possible: RoPE and ALiBi need attention."""
-    return [
-        Candidate(encoder, embedding, seed)
-        for seed in range(seeds)
-        for encoder in encoders
-        for embedding in embeddings
-        if goes_with(embedding, encoder)
-    ]
+    """All combinations that are possible: RoPE and ALiBi need attention. Linear models do not
+    depend on a seed."""
+    made = []
+    for seed in range(seeds):
+        made += [
+            Candidate(encoder, embedding, seed)
+            for encoder in encoders
+            for embedding in embeddings
+            if goes_with(embedding, encoder)
+        ]
+        made += [
+            Candidate(name, "none", seed)
+            for name in baselines
+            if seed == 0 or name == "fasttext-library"
+        ]
+    return made
 
 
 def result_table(records: Sequence[Record], title: str, note: str = "") -> ResultTable:
@@ -167,15 +236,17 @@ def result_table(records: Sequence[Record], title: str, note: str = "") -> Resul
     rows: list[list[Content]] = []
     for r in means:
         best = max(rival["test_accuracy"] for rival in means if rival["encoder"] == r["encoder"])
-        test = Score(r["test_accuracy"], is_best=r["test_accuracy"] == best)
-        rows.append(list((r | {"test_accuracy": test}).values()))
+        is_baseline = r["encoder"] in BASELINES
+        test = Score(r["test_accuracy"], is_best=r["test_accuracy"] == best and not is_baseline)
+        shown = r | {"test_accuracy": test} | ({"embedding": ""} if is_baseline else {})
+        rows.append(list(shown.values()))
     return ResultTable(
         "table",
         title,
         list(COLUMNS.values()),
         rows,
         notes=[note] if note else [],
-        only_in_files=frozenset({"seeds", "macro F1", "predictions/s"}),
+        only_in_files=frozenset({"seeds", "macro F1", "s/epoch", "predictions/s"}),
         texts=frozenset({"embedding"}),
         digits=4,
     )
@@ -192,7 +263,7 @@ def write_files(records: Sequence[Record], table: ResultTable, folder: Path) -> 
 def mean_scores(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Means over the seeds of each encoder and embedding, and the spread of test accuracy."""
     rows: list[dict[str, Any]] = []
-    for encoder, embedding in product(ENCODERS, EMBEDDING_KINDS):
+    for encoder, embedding in product(ROWS, EMBEDDING_KINDS):
         same = [r for r in records if (r["encoder"], r["embedding"]) == (encoder, embedding)]
         if not same:
             continue
@@ -200,7 +271,8 @@ def mean_scores(records: Sequence[Record]) -> list[dict[str, Any]]:
         row |= {"encoder": encoder, "embedding": embedding, "seeds": len(same)}
         if len(same) > 1:
             row["spread"] = stdev(r["test_accuracy"] for r in same)
-        for name in COLUMNS.keys() - {"encoder", "embedding", "seeds", "spread"}:
+        row["seconds"] = fmean(r["epoch_seconds"] * r["epochs"] for r in same)
+        for name in COLUMNS.keys() - {"encoder", "embedding", "seeds", "spread", "seconds"}:
             mean = fmean(r[name] for r in same)
             row[name] = round(mean) if name in COUNTS else mean
         rows.append(row)

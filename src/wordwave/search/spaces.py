@@ -10,7 +10,7 @@ from typing import Any, Literal
 from wordwave.config_io import fits, flatten
 from wordwave.tasks.config import ClassificationConfig
 
-SpaceName = Literal["paper", "narrow", "wide"]
+SpaceName = Literal["paper", "narrow", "wide", "table"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,18 @@ def _learns_frequencies(config: ClassificationConfig) -> bool:
         config.model.embedding.kind == "complex-order"
         and not config.model.embedding.freeze_frequency
     )
+
+
+def _has_waves(config: ClassificationConfig) -> bool:
+    return config.model.embedding.kind == "complex-order"
+
+
+def _adds_positions(config: ClassificationConfig) -> bool:
+    return config.model.embedding.kind in ("pe", "tpe")
+
+
+def _has_no_vectors(config: ClassificationConfig) -> bool:
+    return config.text.vectors is None
 
 
 def _has_vectors(config: ClassificationConfig) -> bool:
@@ -87,8 +99,26 @@ SPACES: dict[SpaceName, tuple[Setting, ...]] = {
         Setting("score", ("real", "magnitude"), _has_complex_scores),
         Setting("vector_scale", Range(0.1, 10.0, log=True), _has_vectors),
     ),
+    # Each row of the paper's tables with what only it has, counted in the same number of trials.
+    "table": (
+        Setting("learning_rate", (3e-4, 5e-4, 1e-3, 2e-3)),
+        Setting("dropout", (0.1, 0.3, 0.5)),
+        Setting("embedding_dropout", (None, 0.0)),
+        Setting("word_dropout", (0.0, 0.1)),
+        Setting("pooling", ("mean", "max"), _encoder("fasttext", "lstm", "transformer")),
+        Setting("vector_lr_scale", (1.0, 0.3), _has_vectors),
+        Setting("word_scale", (0.1, 0.3, 1.0), _has_no_vectors),
+        Setting("position_scale", (1.0, 0.3), _adds_positions),
+        Setting("readout", ("concat", "magnitude"), _is_complex),
+        Setting("share", ("none", "real"), _is_complex),
+        Setting("score", ("real", "magnitude"), _has_complex_scores),
+        Setting("phase", (False, True), _has_waves),
+        Setting("frequency_scale", (1.0, 0.1), _has_waves),
+        Setting("frequency_lr_scale", (0.1, 1.0), _learns_frequencies),
+    ),
 }
-"""`paper` and `narrow` are the same for every embedding; `wide` has some that only a few use."""
+"""`paper` and `narrow` are the same for every embedding; `wide` and `table` have some that only a
+few use."""
 
 
 def varied(space: SpaceName, config: ClassificationConfig) -> tuple[Setting, ...]:

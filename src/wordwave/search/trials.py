@@ -11,7 +11,7 @@ import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import ceil
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from wordwave.config_io import dump_yaml, fits, flatten, to_dict, with_settings
-from wordwave.data.splits import Splits
+from wordwave.data.splits import DEV_SHARE, Splits
 from wordwave.errors import WordwaveError
 from wordwave.files import check_regular, locked, write_text
 from wordwave.grid import Count, Grid, Record, Share, Store
@@ -343,7 +343,10 @@ def write_files(plan: SearchPlan) -> list[Path]:
     best = ranked[0]
     about = f"# Trial {best['trial']}, search space {plan.space}: "
     about += f"dev accuracy {dev_accuracy(best):.4f}\n"
-    config = with_settings(plan.config, **best["params"])
+    data = plan.config.data
+    if data.dev_share is None:  # what the trials were scored on
+        data = replace(data, dev_share=DEV_SHARE)
+    config = with_settings(replace(plan.config, data=data), **best["params"])
     write_text(paths[0], about + dump_yaml(to_dict(config)))
     rows = [
         {

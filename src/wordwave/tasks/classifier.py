@@ -69,13 +69,30 @@ class TextClassifier(
     ) -> None:
         self.model, self.encoder, self.labels, self.config = model, encoder, list(labels), config
 
+    @property
+    def multi_label(self) -> bool:
+        """Whether a text may have several labels, or none."""
+        return self.config.data.multi_label is not None
+
     def predict(self, texts: Sequence[str]) -> list[str]:
-        """The most probable class of each text."""
+        """The most probable class of each text; of several labels, those of `predict_labels` as in
+        the column of labels, such as `sport|politics`."""
+        if self.config.data.multi_label is not None:
+            return [self.config.data.multi_label.join(row) for row in self.predict_labels(texts)]
         return [self.labels[i] for i in self.logits(texts).argmax(-1).tolist()]
 
+    def predict_labels(self, texts: Sequence[str], threshold: float = 0.5) -> list[list[str]]:
+        """The labels of each text whose probability is at least a threshold."""
+        found = self.probabilities(texts) >= threshold
+        return [[self.labels[i] for i in row.nonzero().flatten().tolist()] for row in found]
+
     def probabilities(self, texts: Sequence[str]) -> Tensor:
-        """Shape: N texts -> (N, n_classes), rows sum to 1"""
-        return self.logits(texts).softmax(-1)
+        """Shape: N texts -> (N, n_classes), rows sum to 1 unless a text may have several labels"""
+        return self.probabilities_of(self.logits(texts))
+
+    def probabilities_of(self, logits: Tensor) -> Tensor:
+        """Shape: (N, n_classes) -> the same"""
+        return logits.sigmoid() if self.multi_label else logits.softmax(-1)
 
     def logits(self, texts: Sequence[str]) -> Tensor:
         """Shape: N texts -> (N, n_classes)"""
@@ -101,6 +118,13 @@ class TextClassifier(
         """Vectors, and the number of texts that were truncated. Shape: N texts -> (N, width)"""
         return encode_texts(self.model, self.model.sentence_vectors, self.encoder, texts)
 
+    def nearest_words(self, word: str, n: int = 10) -> list[tuple[str, float]]:
+        """The n words whose amplitudes (without waves, whose vectors) are most similar to those of
+        a word of the vocabulary, and their cosines, the most similar first."""
+        from wordwave.tasks.explain import nearest_words  # which uses this module
+
+        return nearest_words(self, word, n)
+
     def clear_cache(self) -> None:
         """Free the cached words of earlier texts, which make predictions fast."""
         self.encoder.clear_cache()
@@ -123,11 +147,18 @@ class TextClassifier(
         file = folder / "tokenizer.json" if kind == "bpe" else None
         tokenizer, length = build_tokenizer(kind, file=file), config.model.max_length
         hashed = config.text.unknown_words == "hashed"
-        encoder = TextEncoder(tokenizer, vocabulary, max_length=length, hashed=hashed)
+        encoder = TextEncoder(
+            tokenizer,
+            vocabulary,
+            max_length=length,
+            hashed=hashed,
+            keep_unknown=config.model.has_ngrams,
+        )
         model = load_model(folder, lambda: Classifier(config.model, len(vocabulary), len(labels)))
-        if model.bigrams is not None:
-            with reading(folder / WEIGHTS, "does not hold this model"):
-                model.bigrams.check_keys()
+        with reading(folder / WEIGHTS, "does not hold this model"):
+            for part in (model.bigrams, model.ngrams):
+                if part is not None:
+                    part.check_keys()
         return cls(model, encoder, labels, config)
 
     def generate_model_card(self, *args: Any, **details: Any) -> ModelCard:
@@ -166,13 +197,22 @@ def batched_logits(model: nn.Module, sentences: Sentences) -> Iterator[tuple[Ten
     """
     at_once = max(LOGITS_AT_ONCE // getattr(model, "n_classes", 1), 1)
     with eval_mode(model) as device:
+        unknown = None
+        if (ngrams := getattr(model, "ngrams", None)) is not None:
+            unknown = ngrams.sums_of_unknown(sentences.unknown, len(sentences))
+
+        def options(rows: Tensor) -> dict[str, Tensor]:
+            return {} if unknown is None else {"unknown": unknown[rows.to(unknown.device)]}
+
         if isinstance(model, Classifier) and model.sums_words:
             for rows in consecutive(sentences.lengths, 4 * BATCH_WORDS, min(at_once, CHUNK)):
-                yield rows, model(sentences.batch(rows).to(device)).float().cpu()
+                batch = sentences.batch(rows).to(device)
+                yield rows, model(batch, **options(rows)).float().cpu()
             return
-        for batch in by_length(sentences.lengths, BATCH_WORDS):
-            for rows in batch.split(at_once):
-                yield rows, model(sentences.padded(rows).to(device)).float().cpu()
+        for longest in by_length(sentences.lengths, BATCH_WORDS):
+            for rows in longest.split(at_once):
+                ids = sentences.padded(rows).to(device)
+                yield rows, model(ids, **options(rows)).float().cpu()
 
 
 def logits_of(model: nn.Module, sentences: Sentences) -> Tensor:

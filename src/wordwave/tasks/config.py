@@ -21,6 +21,7 @@ from wordwave.models.config import (
 )
 from wordwave.training.config import Precision, Schedule, TrainingConfig
 
+Select = Literal["accuracy", "macro-f1", "likelihood", "last"]
 BPE_SIZE = (256, 1_000_000)
 
 
@@ -76,6 +77,19 @@ class TextConfig(Limited):
 
 
 @dataclass(frozen=True)
+class ClassificationTrainingConfig(TrainingConfig):
+    """Training of a classifier."""
+
+    class_weight: Literal["none", "balanced"] = "none"
+    """How much an example of a class counts in the loss: all the same, or balanced: inversely
+    proportional to the number of training examples of its class, so that rare classes count."""
+    select: Select | None = None
+    """Validation score that selects the best weights, and that --patience follows: accuracy, the
+    mean F1 of all classes, or the mean log-probability of the true class. last: none, the weights
+    of the last epoch are kept. By default last for a bag without --patience, otherwise accuracy."""
+
+
+@dataclass(frozen=True)
 class ClassificationConfig(TaskConfig):
     """Train a text classifier: embedding → encoder → read-out → classes."""
 
@@ -83,7 +97,13 @@ class ClassificationConfig(TaskConfig):
     data: DataConfig = field(default_factory=DataConfig)
     text: TextConfig = field(default_factory=TextConfig)
     model: ClassifierConfig = field(default_factory=ClassifierConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
+
+    @property
+    def select(self) -> Select:
+        """What selects the best weights."""
+        is_bag = self.model.encoder == "bag" and not self.training.patience
+        return self.training.select or ("last" if is_bag else "accuracy")
 
 
 @dataclass(frozen=True)

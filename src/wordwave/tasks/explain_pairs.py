@@ -1,7 +1,8 @@
 """Explain the prediction for a pair of sentences by removing words of both, and by moving, swapping
 and shuffling those of the second.
 
-p is the probability of the predicted class, or the score if the matcher predicts scores.
+p is the probability of the predicted class, or the score if the matcher predicts scores. Effects
+are changes of the log-odds ln(p / (1 − p)) of the predicted class, or of the score.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from wordwave.tasks.explain import (
     check_counts,
     effects_of_moves,
     joined,
+    log_odds,
     moved,
     moves_to_try,
     shuffling,
@@ -33,29 +35,33 @@ from wordwave.tasks.explain import (
 from wordwave.tasks.matcher import TextMatcher
 from wordwave.text.batching import Sentences
 
+SCORE_ROUNDING = 1e-5
+"""Smaller changes of a score, as a share of its range, may be due to rounding."""
+
 
 @dataclass(frozen=True)
 class PairWord:
-    """The contribution of one word to p."""
+    """The contribution of one word to the log-odds, or to the score."""
 
     word: str
     known: bool
     shared: bool
     """Whether the other sentence has the word, too."""
     importance: float
-    """p minus p of the pair without the word."""
+    """The log-odds, or the score, minus that of the pair without the word."""
 
 
 @dataclass(frozen=True)
 class MovedPairWord(PairWord):
-    """The contribution to p of one word of the second sentence, and of its position."""
+    """The contribution of one word of the second sentence, and of its position."""
 
     moved_mean: float
-    """Order sensitivity: mean |change of p| over the positions it was moved to."""
+    """Order sensitivity: mean |change of the log-odds or score| over the positions it was moved
+    to."""
     moved_max: float
     """The largest of these changes."""
     moved_to: int | None
-    """The position of the largest change, from 1; `None` if no move changes p."""
+    """The position of the largest change, from 1; `None` if no move changes anything."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class PairExplanation:
     comes closer."""
     n_shuffles: int
     shuffle_change: float
-    """Mean |change of p| when all words of the second sentence are shuffled."""
+    """Mean |change of the log-odds or score| when all words of the second sentence are shuffled."""
     shuffles_to_other_class: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,9 +160,9 @@ def explain_pair(
     n_shuffles = n_shuffles if n > 1 else 0
     first = _vectors(matcher, ids_a, torch.arange(len(ids_a)).unsqueeze(0))
     second = _vectors(matcher, ids_b, torch.arange(n).unsqueeze(0))
-    (original,) = _outputs(matcher, first, second)
+    original = _outputs(matcher, first, second)
     predicted = int(original.argmax())
-    p = original[predicted]
+    (value,) = log_odds(original, predicted)
 
     def of_first(orders: Tensor) -> Tensor:
         return _outputs(matcher, _vectors(matcher, ids_a, orders), second)
@@ -176,32 +182,39 @@ def explain_pair(
     shuffled, shuffle_classes = change_second(torch.arange(n_shuffles), shuffling(n, seed))
 
     labels = matcher.labels
-    rounding = ROUNDING if labels else ROUNDING * (matcher.score_range[1] - matcher.score_range[0])
+    probabilities = {}
+    if labels:
+        probabilities = dict(zip(labels, original[0].softmax(0).tolist(), strict=True))
+    rounding = ROUNDING
+    if not labels:
+        rounding = SCORE_ROUNDING * (matcher.score_range[1] - matcher.score_range[0])
     reordering = partial(_reordering, matcher, tokens_b)
     worst_move = best_swap = None
-    if len(moves) and float((p - after_move).max()) >= rounding:
+    if len(moves) and float((value - after_move).max()) >= rounding:
         at = int(after_move.argmin())
         order = moved(moves[at : at + 1], n)
         worst_move = reordering(moves[at], order, move_classes[at], after_move[at], n_words=1)
-    closer = p - after_swap if labels else after_swap - p
+    closer = value - after_swap if labels else after_swap - value
     if len(swaps) and float(closer.max()) >= rounding:
         at = int(closer.argmax())
         order = swapped(swaps[at : at + 1], n)
         best_swap = reordering(swaps[at], order, swap_classes[at], after_swap[at], n_words=2)
     change = torch.full((n, n), torch.nan, dtype=torch.double)
-    change[moves[:, 0], moves[:, 1]] = after_move - p
+    change[moves[:, 0], moves[:, 1]] = after_move - value
     effects = effects_of_moves(change, rounding)
     return PairExplanation(
         text_a=text_a,
         text_b=text_b,
         label=labels[predicted] if labels else None,
-        probabilities=dict(zip(labels, original.tolist(), strict=True)) if labels else {},
-        p=float(p),
-        words_a=[PairWord(*word) for word in _words(matcher, tokens_a, tokens_b, p - removed_a)],
+        probabilities=probabilities,
+        p=probabilities[labels[predicted]] if labels else float(value),
+        words_a=[
+            PairWord(*word) for word in _words(matcher, tokens_a, tokens_b, value - removed_a)
+        ],
         words_b=[
             MovedPairWord(*word, *effect)
             for word, effect in zip(
-                _words(matcher, tokens_b, tokens_a, p - removed_b), effects, strict=True
+                _words(matcher, tokens_b, tokens_a, value - removed_b), effects, strict=True
             )
         ],
         n_cut=(n_cut_a, n_cut_b),
@@ -212,7 +225,7 @@ def explain_pair(
         n_swaps=len(swaps),
         best_swap=best_swap,
         n_shuffles=n_shuffles,
-        shuffle_change=float((shuffled - p).abs().mean()) if n_shuffles else 0.0,
+        shuffle_change=float((shuffled - value).abs().mean()) if n_shuffles else 0.0,
         shuffles_to_other_class=int((shuffle_classes != predicted).sum()),
     )
 
@@ -225,12 +238,12 @@ def _vectors(matcher: TextMatcher, ids: Tensor, orders: Tensor) -> Tensor:
 
 
 def _outputs(matcher: TextMatcher, first: Tensor, second: Tensor) -> Tensor:
-    """Probabilities, or scores. Shape: two (N or 1, width) -> (N, n_classes or 1)"""
+    """Logits, or scores. Shape: two (N or 1, width) -> (N, n_classes or 1)"""
     u, v = torch.broadcast_tensors(first, second)
     with eval_mode(matcher.model) as device:
         logits = matcher.model.compare(u.to(device), v.to(device)).float().cpu()
     logits = finite(logits).double()
-    return logits.softmax(-1) if matcher.labels else matcher.scores_of(logits)
+    return logits if matcher.labels else matcher.scores_of(logits)
 
 
 def _words(
@@ -249,16 +262,16 @@ def _reordering(
     change: Tensor,
     order: Tensor,
     class_after: Tensor,
-    p: Tensor,
+    value: Tensor,
     *,
     n_words: int,
 ) -> Reordering:
-    """Shape: change (2,), order (1, L), class and p after it ()"""
+    """Shape: change (2,), order (1, L), class and log-odds or score after it ()"""
     tokenizer, (one, other) = matcher.encoder.tokenizer, change.tolist()
     return Reordering(
         words=tuple(token_text(tokenizer, tokens[i]) for i in (one, other)[:n_words]),
         positions=(one + 1, other + 1),
         text=joined(tokenizer, [tokens[i] for i in order.flatten().tolist()]),
         label=matcher.labels[int(class_after)] if matcher.labels else None,
-        p=float(p),
+        p=float(value.sigmoid() if matcher.labels else value),
     )

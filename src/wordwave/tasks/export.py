@@ -27,7 +27,7 @@ from wordwave.models.classifier import Recurrent, SentenceModel
 from wordwave.tasks.classifier import TextClassifier, logits_of
 from wordwave.tasks.matcher import TextMatcher, pair_logits
 from wordwave.text.batching import Sentences
-from wordwave.text.tokenizers import BPETokenizer
+from wordwave.text.tokenizers import BPETokenizer, KimTokenizer, PlainTokenizer, TextTokenizer
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 
@@ -52,6 +52,14 @@ class ProbabilityGraph(Graph):
     def forward(self, ids: Tensor) -> Tensor:
         """Shape: (B, L), padded with 0 -> (B, n_classes), rows of sum 1"""
         return self.model(ids).softmax(-1)
+
+
+class LabelGraph(ProbabilityGraph):
+    """A classifier of several labels that returns the probability of each."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Shape: (B, L), padded with 0 -> (B, n_classes)"""
+        return self.model(ids).sigmoid()
 
 
 class PairGraph(Graph):
@@ -130,7 +138,8 @@ class Exported:
 
 
 def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
-    """Export a model to ONNX, and what is needed to encode texts to a .json beside it.
+    """Export a model to ONNX, and what is needed to encode texts to a .json beside it: the words
+    by id, the labels and, as `tokenization`, how a text becomes tokens.
 
     The input of a classifier is `ids`, int64 (batch, length), padded with 0; the output is
     `probabilities` (batch, classes). The inputs of a matcher are `ids_a` and `ids_b`, the lengths
@@ -145,7 +154,7 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
             raise WordwaveError(
                 f"export needs the package {missing.name!r}: pip install 'wordwave[onnx]'"
             ) from None
-    weights = sum(p.numel() * p.element_size() for p in trained.model.parameters())
+    weights = sum(t.numel() * t.element_size() for t in trained.model.state_dict().values())
     if weights > MAX_WEIGHTS:
         raise WordwaveError(f"one ONNX file holds at most 2 GB, got weights of {weights:,} bytes")
     encoder = trained.encoder
@@ -157,6 +166,7 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
         "version": __version__,
         "labels": trained.labels,
         "tokenizer": bpe_file.name if is_bpe else encoder.tokenizer.kind,
+        "tokenization": _tokenization(encoder.tokenizer, bpe_file.name),
         "max_length": encoder.max_length,
         "padding_id": PADDING_ID,
         "unknown_id": UNKNOWN_ID,
@@ -164,10 +174,15 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
     }
     if encoder.hashed:
         first = encoder.vocabulary.first_rare
+        description["first_hashed_id"] = first
         description["unknown_words"] = f"id {first} + crc32(UTF-8) % (len(words) - {first})"
     if isinstance(trained, TextMatcher) and not trained.labels:
         description["score_range"] = list(trained.score_range)
-    graph = (PairGraph if is_matcher else ProbabilityGraph)(trained.model)
+    if isinstance(trained, TextMatcher):
+        graph: Graph = PairGraph(trained.model)
+    else:
+        description["multi_label"] = trained.multi_label
+        graph = (LabelGraph if trained.multi_label else ProbabilityGraph)(trained.model)
     program = _trace(graph)
     for name, value in description.items():
         program.model.metadata_props[name] = (
@@ -184,6 +199,19 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
         write_whole(bpe_file, encoder.tokenizer.save)
     write_text(json_file, json.dumps(description, ensure_ascii=False, indent=0) + "\n")
     return Exported([path, json_file, *([bpe_file] if is_bpe else [])], *checks[-1])
+
+
+def _tokenization(tokenizer: TextTokenizer, bpe_file: str) -> dict[str, Any]:
+    """How a text becomes tokens.
+
+    `pattern`: a regular expression of Python, each match of which is a token, or `file`: of the
+    library `tokenizers`, for texts that begin with `prefix`. `lower_case`: the whole text before it
+    is split, or the tokens. `normalize`: the Unicode form of each token of at most `max_normalized`
+    characters, if the text is not ASCII. `unicode`: the version that the letters of `\\w` are from.
+    """
+    if isinstance(tokenizer, (PlainTokenizer, KimTokenizer)):
+        return tokenizer.rule
+    return {"file": bpe_file, "prefix": " "}
 
 
 def _trace(graph: Graph) -> Any:
@@ -224,7 +252,7 @@ def _compare(trained: TextClassifier | TextMatcher, graph: Graph, path: Path) ->
             expected = _predictions(pair_logits(trained.model, *sentences))
             got = _predictions(got)
         else:
-            expected = logits_of(trained.model, *sentences).softmax(-1)
+            expected = trained.probabilities_of(logits_of(trained.model, *sentences))
         same_shape = got.shape == expected.shape
         difference = float((got - expected).abs().max()) if same_shape else float("inf")
         if not difference <= TOLERANCE:

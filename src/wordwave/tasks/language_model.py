@@ -21,6 +21,7 @@ from wordwave.files import write_text
 from wordwave.models.config import TransformerXLConfig
 from wordwave.models.transformer_xl import TransformerXL
 from wordwave.models.utils import eval_mode
+from wordwave.progress import track
 from wordwave.tasks.classifier import finite
 from wordwave.tasks.config import LanguageModelConfig, Sampling
 from wordwave.tasks.run import TextModel
@@ -82,7 +83,8 @@ def bits_of(
         if n_streams > 1:
             at = torch.from_numpy(starts)
             n_read = counted_before(text, at, alphabet, model.config).to(device)
-        for begin in range(0, to_read, segment_length):
+        begins = range(0, to_read, segment_length)
+        for begin in track(begins, f"scoring {n:,} characters", len(begins)):
             length = min(segment_length, to_read - begin)
             ids, counted = segment_ids(text, alphabet, starts + begin, length)
             if begin < early:

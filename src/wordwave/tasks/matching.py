@@ -179,7 +179,7 @@ def correlations(found: Tensor, targets: Tensor) -> dict[str, float]:
 
 class _Result(TypedDict):
     test: dict[str, float] | None
-    dev: dict[str, float]
+    dev: dict[str, float] | None
     best_epoch: int
     parameters: int
     words_per_second: float | None
@@ -222,6 +222,7 @@ class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
         n_classes = len(labels) or 1
         what = f"scores from {limits[0]:g} to {limits[1]:g}" if is_score else f"{n_classes} classes"
         self.notes = [f"{len(data.train):,} pairs, {len(vocabulary):,} words, {what}"]
+        self.notes += self.held_out_note(data)
         make = partial(self.network_class, config.model, len(vocabulary), n_classes)
         check_training_fits(
             make,
@@ -282,22 +283,28 @@ class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
         return f"match-{data}-{model.encoder}-{model.embedding.kind}"
 
     def describe(self, result: dict[str, Any]) -> list[str]:
-        lines = [f"validation {_line(result['dev'])} (epoch {result['best_epoch']})"]
+        lines = ["no validation set: the weights of the last epoch"]
+        if result["dev"] is not None:
+            lines = [f"validation {_line(result['dev'])} (epoch {result['best_epoch']})"]
         return lines + ([f"test {_line(result['test'])}"] if result["test"] else [])
 
     def read_data(self, **files: Any) -> TextPairs:
-        """Args: data, text_a, text_b, label: a file and its columns, by default as in training."""
+        """Args: data, text_a, text_b, label, table: a file and its columns, by default as in
+        training."""
         data = self.config.data
-        columns = {c: files.get(c) or getattr(data, c) for c in ("text_a", "text_b")}
+        columns = {c: files.get(c) or getattr(data, c) for c in ("text_a", "text_b", "table")}
         usual = data.similarity if self.config.data.predicts_scores else data.label
         columns["label"] = files.get("label") or usual or "score"
         checked = number_cell if self.config.data.predicts_scores else label_cell
-        return read_pairs(files["data"], **columns, checked=checked)
+        return read_pairs(files["data"], **columns, checked=checked, may_be_empty=True)
 
     def test_part(self, data: PairSplits, folder: Path) -> TextPairs:
         if data.test is not None:
             return data.test
-        assert data.dev is not None
+        if data.dev is None:
+            raise WordwaveError(
+                f"'{folder}' has no test set and no validation set: name pairs with --data"
+            )
         return replace(data.dev, name=f"{data.dev.name} (which chose the weights: optimistic)")
 
     def evaluate(self, data: TextPairs, **options: Any) -> Evaluation:
@@ -329,13 +336,18 @@ def load_pairs(data: PairDataConfig) -> PairSplits:
     if hint and not Path(data.data).exists():
         raise WordwaveError(f"there is no data set or file {data.data!r}{hint}")
     is_score = data.similarity is not None
-    columns: dict[str, Any] = {"text_a": data.text_a, "text_b": data.text_b}
+    columns: dict[str, Any] = {"text_a": data.text_a, "text_b": data.text_b, "table": data.table}
     columns |= {"label": data.similarity or data.label}
     columns |= {"checked": number_cell if is_score else label_cell}
     train, dev, test = (
         read_pairs(file, **columns) if file else None for file in (data.data, data.dev, data.test)
     )
     assert train is not None
-    if dev is None:
-        return PairSplits(*hold_out(train, keep_classes=not is_score), test)
+    if dev is None and data.dev_share:
+        train, dev = hold_out(
+            train,
+            share=data.dev_share,
+            keep_classes=not is_score,
+            remedy="name one with --dev, or train without one, --dev-share 0",
+        )
     return PairSplits(train, dev, test)

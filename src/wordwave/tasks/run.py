@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from wordwave.config_io import conform, flatten, read_json
+from wordwave.config_io import REPLACING, conform, flatten, read_json, task_of
 from wordwave.errors import WordwaveError
 from wordwave.files import check_writable, write_text
 from wordwave.memory import check_training_fits
@@ -22,17 +23,25 @@ from wordwave.models.utils import count_parameters
 from wordwave.tasks.run_folder import (
     RESULT,
     WEIGHTS,
+    Precision,
     is_signed,
     locked_folder,
     read_config,
     reading,
     save_config,
     sign,
+    stored,
 )
 from wordwave.tensor_files import write_tensors
 from wordwave.training.devices import Processes, launched_processes
-from wordwave.training.loop import Epoch, Training
-from wordwave.training.run import Watch, is_seen, train_in_folder
+from wordwave.training.loop import Epoch, Step, Training
+from wordwave.training.run import (
+    CHECKPOINT,
+    Watch,
+    checkpoint_data,
+    is_seen,
+    train_in_folder,
+)
 
 M = TypeVar("M", bound="TextModel")
 J = TypeVar("J", bound="Job[Any, Any]")
@@ -50,13 +59,19 @@ class TextModel(ABC):
     model: nn.Module
     config: Any
 
-    def save(self, folder: Path) -> None:
-        """Write config.yaml, the vocabulary as JSON and the weights as safetensors."""
+    def save(self, folder: str | Path, dtype: Precision = "float32") -> None:
+        """Write config.yaml, the vocabulary as JSON and the weights as safetensors.
+
+        Args:
+            dtype: of the tables of words, bigrams and n-grams in the file; float16 takes half the
+                space. Loaded weights are float32.
+        """
+        folder, weights = Path(folder), stored(self.model.state_dict(), dtype)
         check_writable(folder / WEIGHTS)
         # Weights of an earlier model must not be combined with this vocabulary.
         (folder / WEIGHTS).unlink(missing_ok=True)
         self.save_without_weights(folder)
-        self.save_weights(folder)
+        self.save_weights(folder, weights)
 
     def save_without_weights(self, folder: Path) -> None:
         """Write what is known before training."""
@@ -153,6 +168,14 @@ class Job(ABC, Generic[Config, Data]):
             torch.manual_seed(self.config.training.seed)
             return build()
 
+    def run(self, training: Training) -> Iterator[Step | Epoch]:
+        """Train in memory to the end, with a report after each step, and complete the model."""
+        yield from training.run()
+        self.complete()
+
+    def complete(self) -> None:
+        """What follows a training, whose best weights have been loaded, before it is scored."""
+
     @abstractmethod
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
         """The scores of a finished training, whose best weights have been loaded.
@@ -241,13 +264,38 @@ class Job(ABC, Generic[Config, Data]):
             raise WordwaveError(f"'{folder}' is a file, not a run folder: choose another --out")
         if not (folder / "config.yaml").exists():
             return
-        there = flatten(read_config(folder, self.model_class.task, type(self.config)))
-        for name, value in flatten(self.config).items():
+        run = read_config(folder, self.model_class.task, type(self.config))
+        config: Any = self.config
+        if getattr(config.data, "dev_share", run) is None:  # not given: as the run has it
+            config = replace(config, data=replace(config.data, dev_share=run.data.dev_share))
+        there = flatten(run)
+        for name, value in flatten(config).items():
             if there[name] != value and name not in self.may_differ:
                 raise WordwaveError(
                     f"'{folder}' holds a run with {name} {there[name]!r}, here it is {value!r}: "
-                    "choose another --out, or remove that folder"
+                    "choose another --out, or replace that run with --overwrite"
                 )
+        self.config = config
+
+    def is_replaced(self, folder: Path) -> bool:
+        """Whether `overwrite` replaces what a folder holds: a run that is finished or of other
+        settings. Files that are not of a run are refused."""
+        if (folder / REPLACING).exists():
+            return True
+        if not (folder / "config.yaml").exists():
+            return False
+        if task_of(folder) not in _JOBS:
+            raise WordwaveError(f"'{folder / 'config.yaml'}' is not of a run: choose another --out")
+        try:
+            self.check_config(folder)
+        except WordwaveError:
+            return True
+        return (folder / RESULT).exists()
+
+    def resumes(self, folder: Path) -> bool:
+        """Whether a checkpoint in a folder, if there is one, is of this data."""
+        path = folder / CHECKPOINT
+        return not path.exists() or checkpoint_data(path) == self.fingerprint
 
     def finished(self, folder: Path) -> dict[str, Any] | None:
         """The result of a finished run, `None` for one in progress."""
@@ -285,23 +333,31 @@ class Job(ABC, Generic[Config, Data]):
         processes: Processes | None = None,
         save_every: float = 60.0,
         watch: Watch | None = None,
+        replaces: bool = False,
     ) -> dict[str, Any]:
         """Train in a run folder, resuming if it was stopped; returns the result, which only the
         main process has.
 
         Args:
             save_every, watch: as in `train_in_folder`.
+            replaces: remove the run that the folder holds, instead of resuming it.
         """
         text_model, training = self.text_model, self.training(processes)
         if not training.processes.is_main_process:
+            if replaces:
+                training.processes.wait_for_everyone()
             train_in_folder(folder, training, save_every=save_every, watch=watch)
             return {}
-        with locked_folder(folder):
+        with locked_folder(folder, replaces=replaces):
             if not (folder / "state").exists():
                 text_model.save_without_weights(folder)
                 sign(folder, self.config.data.files)
+            (folder / REPLACING).unlink(missing_ok=True)  # what it holds is of the new run
+            if replaces:
+                training.processes.wait_for_everyone()
             try:
                 metrics = train_in_folder(folder, training, save_every=save_every, watch=watch)
+                self.complete()
             except KeyboardInterrupt:
                 if training.best:
                     text_model.save_weights(folder, training.best)

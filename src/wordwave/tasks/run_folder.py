@@ -13,18 +13,18 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from filelock import Timeout
-from torch import nn
+from torch import Tensor, nn
 
 from wordwave import __version__
-from wordwave.config_io import dump_yaml, from_dict, run_config, to_dict
-from wordwave.errors import WordwaveError
+from wordwave.config_io import REPLACING, dump_yaml, from_dict, run_config, to_dict
+from wordwave.errors import WordwaveError, unknown
 from wordwave.files import (
     check_inside,
     check_writable,
@@ -41,12 +41,19 @@ C = TypeVar("C")
 M = TypeVar("M", bound=nn.Module)
 
 WEIGHTS, RESULT, SIGNATURE, LOCK = "model.safetensors", "result.json", "made-here", ".training.lock"
+Precision = Literal["float32", "float16"]
+TABLES, TIMES_POSITION = ("embedding.", "ngrams."), ("frequenc", "damping")
+"""Tables of words, bigrams and n-grams, which may be stored as float16; but not those that are
+multiplied by positions, which would multiply their rounding."""
 KEY, KEY_SIZE = "runs.key", 32
 WRITTEN = (
     *("config.yaml", "vocab.json", "tokenizer.json", "casing.json", SIGNATURE, "metrics.jsonl"),
     *("tensorboard", "state", "state/state.safetensors", WEIGHTS, "test.jsonl", RESULT, LOCK),
+    REPLACING,
 )
 """All that training may write to a run folder."""
+REMOVED = (RESULT, WEIGHTS, "estimator.json", *(name for name in WRITTEN if name[0] != "."))
+"""What is removed of a run that is replaced; `estimator.json` is of `WaveClassifier.save`."""
 
 
 def save_config(folder: Path, task: str, config: Any) -> None:
@@ -88,16 +95,42 @@ def load_model(folder: Path, build: Callable[[], M]) -> M:
     with reading(path, "does not hold this model"):
         file = TensorFile(path)
         with torch.device("meta"):
-            check_like(upgrade_weights(file.meta), build().state_dict())
+            wanted = build().state_dict()
+        found = upgrade_weights(file.meta)
+        is_half = any(tensor.dtype == torch.float16 for tensor in found.values())
+        check_like(found, stored(wanted, "float16") if is_half else wanted)
         weights = upgrade_weights(file.load())
     model = build()
-    model.load_state_dict(weights)
+    model.load_state_dict(weights)  # which makes float16 float32 again
     return model.eval()
 
 
+def stored(weights: Mapping[str, Tensor], dtype: Precision) -> dict[str, Tensor]:
+    """Weights as a file holds them: of float16, the tables, and all else as it is."""
+    if dtype not in get_args(Precision):
+        raise unknown("dtype", dtype, get_args(Precision))
+    found = dict(weights)
+    for name, tensor in weights.items():
+        is_table = name.startswith(TABLES) and tensor.dim() == 2 and tensor.is_floating_point()
+        if dtype == "float32" or not is_table or any(part in name for part in TIMES_POSITION):
+            continue
+        found[name] = tensor.half()
+        if not tensor.is_meta and not found[name].isfinite().all():
+            raise WordwaveError(
+                f"{name} has values up to {float(tensor.abs().max()):.3g}, too large for float16: "
+                "save it as float32"
+            )
+    return found
+
+
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in the same folder."""
+def locked_folder(folder: Path, *, replaces: bool = False) -> Iterator[None]:
+    """Keep other processes from training in the same folder.
+
+    Args:
+        replaces: remove the run that it holds. A file marks that, which the caller removes once the
+            new run has begun: a kill at any moment leaves the old run or an unfinished new one.
+    """
     path = folder / LOCK
     check_writable(path)
     check_inside(folder, WRITTEN)
@@ -110,6 +143,12 @@ def locked_folder(folder: Path) -> Iterator[None]:
             raise WordwaveError(
                 f"another process is training in '{folder}': wait for it, or choose another --out"
             ) from None
+        if replaces or (folder / REPLACING).exists():
+            write_text(folder / REPLACING, "")
+            for name in REMOVED:
+                path = folder / name
+                with naming(path):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         if (folder / RESULT).exists():
             raise WordwaveError(f"another process has just finished the run in '{folder}'")
         remove_unfinished(folder)

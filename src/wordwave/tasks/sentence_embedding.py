@@ -19,6 +19,7 @@ from wordwave.files import check_inside, sha256_of, write_whole
 from wordwave.memory import check_training_fits
 from wordwave.models.sentence_encoder import SentenceNetwork, TokenBatch
 from wordwave.models.utils import eval_mode
+from wordwave.progress import Stage, track
 from wordwave.tasks.config import SentenceEmbeddingConfig, SentenceTrainingConfig
 from wordwave.tasks.matching import correlations
 from wordwave.tasks.run import Evaluation, Job
@@ -217,7 +218,8 @@ class SentenceEmbeddingJob(Job[SentenceEmbeddingConfig, SentenceSplits]):
 
     def prepare(self, data: SentenceSplits) -> SentenceEmbeddingJob:
         config = self.config
-        texts = [data.texts[row] for row in data.train]
+        rows = track(data.train, "learning subwords", len(data.train))
+        texts = (data.texts[row] for row in rows)
         tokenizer = SubwordTokenizer.train(texts, config.text.bpe_size)
         n_tokens, sparse = len(vocabulary_of(tokenizer)), config.training.row_sparse
 
@@ -237,7 +239,9 @@ class SentenceEmbeddingJob(Job[SentenceEmbeddingConfig, SentenceSplits]):
             f"{len(data.train):,} sentences to train on, {n_tokens:,} subwords, vectors of width "
             f"{encoder.width}"
         ]
-        sentences, n_truncated = encoder.encoder.encode(data.texts)
+        sentences, n_truncated = encoder.encoder.encode(
+            track(data.texts, "encoding sentences", len(data.texts))
+        )
         if n_truncated:
             self.notes.append(
                 f"{n_truncated:,} of {len(data.texts):,} sentences were truncated to "
@@ -267,6 +271,7 @@ class SentenceEmbeddingJob(Job[SentenceEmbeddingConfig, SentenceSplits]):
         processes: Processes | None = None,
         save_every: float = 60.0,
         watch: Watch | None = None,
+        replaces: bool = False,
     ) -> dict[str, Any]:
         name = self.config.data.teacher
         if name and not self._teacher_is_file:
@@ -274,7 +279,8 @@ class SentenceEmbeddingJob(Job[SentenceEmbeddingConfig, SentenceSplits]):
             path = folder / f"teacher-{of}.npy"
             encode_by(name, self.texts, path, watch)
             self._imitate(read_teacher(path, len(self.texts)))
-        return super().train(folder, processes=processes, save_every=save_every, watch=watch)
+        options: dict[str, Any] = {"save_every": save_every, "watch": watch, "replaces": replaces}
+        return super().train(folder, processes=processes, **options)
 
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
         return {"dev": self.task.score(self.text_model.model)}
@@ -290,11 +296,12 @@ class SentenceEmbeddingJob(Job[SentenceEmbeddingConfig, SentenceSplits]):
     def read_data(self, **files: Any) -> ScoredPairs:
         """Args: data, text_a, text_b, label: a file and its columns; similarity: the column of
         numbers to compare with, instead of labels."""
-        columns = {name: files.get(name) or name for name in ("text_a", "text_b", "label")}
+        names = ("text_a", "text_b", "label")
+        columns: dict[str, Any] = {name: files.get(name) or name for name in names}
         if similarity := files.get("similarity"):
             columns["label"] = similarity
         checked = number_cell if similarity else label_cell
-        pairs = read_pairs(files["data"], **columns, checked=checked)
+        pairs = read_pairs(files["data"], **columns, checked=checked, table=files.get("table"))
         return ScoredPairs(pairs, is_similarity=bool(similarity))
 
     def test_part(self, data: SentenceSplits, folder: Path) -> Any:
@@ -359,12 +366,14 @@ def encode_by(name: str, texts: list[str], path: Path, watch: Watch | None = Non
         raise WordwaveError(f"teacher {name!r} cannot be loaded: {reason}") from None
     parts = [np.array(read_teacher(part))] if part.exists() else []
     done = sum(map(len, parts))
+    stage = Stage(f"{name} encodes sentences")
     while done < len(texts):
         vectors = teacher.encode(texts[done : done + ENCODED_AT_ONCE], show_progress_bar=False)
         parts.append(np.asarray(vectors, dtype=np.float16))
         done += len(parts[-1])
         _write_array(path if done == len(texts) else part, np.concatenate(parts))
-        if watch is not None and not is_seen(f"{name}: {done:,} of {len(texts):,}", watch):
+        stage.at(done / len(texts))
+        if watch is not None and not is_seen("", watch):  # nobody reads the output any more
             raise KeyboardInterrupt
     part.unlink(missing_ok=True)
 

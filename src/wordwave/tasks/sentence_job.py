@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from reprlib import repr as clipped
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from wordwave.data.registry import data_home
 from wordwave.embedding.pretrained import Vectors, read_vectors
 from wordwave.errors import WordwaveError
+from wordwave.progress import track
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig, MatchingConfig, TextConfig
 from wordwave.tasks.run import Config, Data, Job
 from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenizer, train_bpe
@@ -34,6 +37,19 @@ class SentenceJob(Job[Config, Data]):
         """The class that all training examples are predicted as, if there is one."""
         return None
 
+    def held_out_note(self, data: Any) -> list[str]:
+        """What was held out for validation, if that was chosen here and not by the user."""
+        named = self.config.data
+        if named.data == IN_MEMORY or not named.files or named.dev is not None:
+            return []
+        n, what = len(data.train), self.examples
+        if data.dev is None:
+            return [
+                f"all {n:,} {what} are trained on; --dev-share 0.1 holds out a tenth for validation"
+            ]
+        held = f"{len(data.dev):,} of {n + len(data.dev):,} {what}"
+        return [f"{held} are held out for validation (--dev-share, or --dev FILE)"]
+
     def network(
         self, make: Callable[..., N], config: Any, vocabulary: Vocabulary, vectors: Vectors | None
     ) -> N:
@@ -53,7 +69,8 @@ class SentenceJob(Job[Config, Data]):
         known: list[str] = self.text_model.labels
         number = {label: i for i, label in enumerate(known)}
         try:
-            return torch.tensor([number[label] for label in labels], dtype=torch.long)
+            found = np.fromiter(map(number.__getitem__, labels), np.int64, len(labels))
+            return torch.from_numpy(found)
         except KeyError as problem:
             raise WordwaveError(
                 f"{name} has the label {clipped(problem.args[0])}, which is not in the training "
@@ -84,26 +101,27 @@ def check_penalty(config: ClassificationConfig | MatchingConfig) -> None:
 
 
 def vocabulary_of(
-    texts: list[str], settings: TextConfig
+    texts: Sequence[str], settings: TextConfig
 ) -> tuple[TextTokenizer, Vocabulary, Vectors | None]:
     """The tokenizer and vocabulary of training texts, and pretrained vectors if there are any."""
     tokenizer: TextTokenizer = (
-        train_bpe(texts, settings.bpe_size)
+        train_bpe(track(texts, "learning subwords", len(texts)), settings.bpe_size)
         if settings.tokenizer == "bpe"
         else build_tokenizer(settings.tokenizer)
     )
-    tokens = [tokenizer(text) for text in texts]
+    counts: Counter[str] = Counter()
+    for text in track(texts, "counting words", len(texts)):
+        counts.update(tokenizer(text))
     extra_words = tokenizer.words if isinstance(tokenizer, BPETokenizer) else []
     vectors = None
     if settings.vectors is not None:
-        seen = {word for sentence in tokens for word in sentence}
         vectors = read_vectors(
-            find_vectors(settings.vectors), vocabulary=seen, besides=settings.extra_words
+            find_vectors(settings.vectors), vocabulary=set(counts), besides=settings.extra_words
         )
         # Words of the training texts are chosen by their counts.
-        extra_words = [*extra_words, *(word for word in vectors.words if word not in seen)]
-    vocabulary = Vocabulary.build(
-        tokens,
+        extra_words = [*extra_words, *(word for word in vectors.words if word not in counts)]
+    vocabulary = Vocabulary.from_counts(
+        counts,
         min_count=settings.min_count,
         max_size=settings.max_vocabulary,
         extra_words=extra_words,

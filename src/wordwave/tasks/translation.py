@@ -19,6 +19,7 @@ from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, translation_model
 from wordwave.models.utils import eval_mode
+from wordwave.progress import track
 from wordwave.tasks.bleu import TranslationScores, score_translations, tokenised_bleu
 from wordwave.tasks.config import TranslationConfig, TranslationTrainingConfig
 from wordwave.tasks.run import Evaluation, Job
@@ -169,7 +170,8 @@ def likelihood(model: nn.Module, pairs: SentencePairs) -> float:
     """The mean log-probability of a subword of the reference translations."""
     total, n = 0.0, 0
     with eval_mode(model) as device:
-        for rows in by_length(pairs.lengths, BATCH_WORDS):
+        batches = by_length(pairs.lengths, BATCH_WORDS)
+        for rows in track(batches, "scoring validation sentences", len(batches)):
             source, before, after = pairs.batch(rows, device)
             total += float(model(source, before, labels=after))
             n += int((after != PADDING_ID).sum())
@@ -178,6 +180,7 @@ def likelihood(model: nn.Module, pairs: SentencePairs) -> float:
 
 class _Optional(TypedDict, total=False):
     dev_bleu: float
+    length_penalty: float
 
 
 class _Result(_Optional):
@@ -197,7 +200,11 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
     config: TranslationConfig
     text_model: Translator
     task: TranslationTask
+    dev: ParallelSentences
     test: ParallelSentences | None
+    length_penalties: tuple[float, ...] = ()
+    """Tried on the validation set after training; the best one translates the test set. Without
+    any it is that of `BeamConfig`."""
 
     def load_data(self) -> ParallelSplits:
         return load_pairs(self.config.data)
@@ -206,12 +213,16 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
         config, (source, target) = self.config, texts_of(self.config)
 
         def tokenised(pairs: ParallelSentences) -> ParallelSentences:
-            sources = [source.tokenised(text) for text in pairs.sources]
-            targets = [target.tokenised(text) for text in pairs.targets]
+            sides = (source, pairs.sources), (target, pairs.targets)
+            texts = ((side.tokenised, text) for side, texts in sides for text in texts)
+            both = track(texts, f"tokenizing {pairs.name}", 2 * len(pairs))
+            tokenised = [split(text) for split, text in both]
+            sources, targets = tokenised[: len(pairs)], tokenised[len(pairs) :]
             return ParallelSentences(sources, targets, pairs.name)
 
         train, dev = tokenised(data.train), tokenised(data.dev)
-        tokenizer = train_bpe([*train.sources, *train.targets], config.text.bpe_size)
+        words = track([*train.sources, *train.targets], "learning subwords", 2 * len(train))
+        tokenizer = train_bpe(words, config.text.bpe_size)
         casing = Casing.learn(data.train.targets) if config.text.lower_case else None
         subwords = SubwordEncoder(tokenizer, config, casing)
         self.notes = [f"{len(train):,} pairs, {len(subwords):,} subwords for both languages"]
@@ -236,13 +247,17 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
                 return tokenised_bleu([best[0].tokenised for best in found], references)
 
             self.task.bleu = bleu
-        self.test, self.fingerprint = data.test, data.fingerprint()
+        self.dev, self.test, self.fingerprint = data.dev, data.test, data.fingerprint()
         return self
 
     def _encoded(self, pairs: ParallelSentences) -> SentencePairs:
         """Pairs as ids, without those of which one side is too long."""
         subwords = self.text_model.subwords
-        sides = [subwords.encode(side)[0] for side in (pairs.sources, pairs.targets)]
+        what = f"encoding {pairs.name}"
+        sides = [
+            subwords.encode(track(side, what, len(pairs)))[0]
+            for side in (pairs.sources, pairs.targets)
+        ]
         fits = torch.maximum(sides[0].lengths, sides[1].lengths) <= subwords.max_length
         if not fits.all():
             self.notes.append(
@@ -268,16 +283,30 @@ class TranslationJob(Job[TranslationConfig, ParallelSplits]):
         model = self.text_model.model
         averaged = self.task.average_if_better(model)
         n_truncated, test = 0, None
+        tuned: dict[str, Any] = {}
         if self.test is not None:
-            found, n_truncated, test = self._scored(self.test)
+            beam = BeamConfig()
+            if self.length_penalties:
+                beam = self._tuned_beam()
+                tuned = {"length_penalty": beam.length_penalty}
+            found, n_truncated, test = self._scored(self.test, beam)
             lines = (json.dumps(t.plain(), ensure_ascii=False) + "\n" for t in found)
             write_text(folder / TRANSLATIONS, "".join(lines))
         return {
             "test": test,
             "test_sentences_cut": n_truncated,
+            **tuned,
             **{f"dev_{name}": value for name, value in self.task.metrics(model).items()},
             "averaged": averaged,
         }
+
+    def _tuned_beam(self) -> BeamConfig:
+        """With the length penalty of the highest BLEU on the validation set."""
+
+        def bleu(beam: BeamConfig) -> float:
+            return self._scored(self.dev, beam)[2]["tokenised_bleu"]["value"]
+
+        return max((BeamConfig(length_penalty=p) for p in self.length_penalties), key=bleu)
 
     def _scored(
         self, pairs: ParallelSentences, beam: BeamConfig | None = None

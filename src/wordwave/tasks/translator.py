@@ -17,6 +17,7 @@ from wordwave.files import write_text, write_whole
 from wordwave.models.beam_search import Hypothesis, beam_search, check_search
 from wordwave.models.encoder_decoder import BOS_ID, EOS_ID, EncoderDecoder, translation_model
 from wordwave.models.utils import eval_mode
+from wordwave.progress import track
 from wordwave.tasks.config import TranslationConfig
 from wordwave.tasks.run import TextModel
 from wordwave.tasks.run_folder import load_model, reading
@@ -169,7 +170,8 @@ class Translator(TextModel):
         most = self.subwords.max_length
         n_truncated = int((sources.lengths > most).sum())
         found = [[Translation("", "", 0.0, 0.0)] for _ in texts]
-        for rows in by_length(sources.lengths, BATCH_WORDS) if worded else ():
+        batches = by_length(sources.lengths, BATCH_WORDS) if worded else []
+        for rows in track(batches, f"translating {len(texts):,} sentences", len(batches)):
             with eval_mode(self.model) as device:
                 hypotheses = beam_search(
                     self.model,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from wordwave.compiled import compiled
 from wordwave.errors import WordwaveError
+from wordwave.text.ngrams import Words
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 
@@ -117,6 +118,7 @@ class Sentences:
     Args:
         positions: of each id's word, from 1, if words have several ids; by default 1, 2, …
         weights: what each id counts in the sum of its sentence; by default 1.
+        unknown: the words that have no id of their own, if they are needed.
 
     Shape: ids (sum of lengths,), lengths (N,); integers; positions and weights as ids
     """
@@ -128,6 +130,7 @@ class Sentences:
         *,
         positions: Tensor | None = None,
         weights: Tensor | None = None,
+        unknown: Words | None = None,
     ) -> None:
         lengths = lengths.long()
         if ids.dim() != 1 or lengths.dim() != 1:
@@ -157,6 +160,7 @@ class Sentences:
         self.ids = ids
         self.positions = positions
         self.weights = weights
+        self.unknown = unknown
         self.lengths = lengths
         self.starts = lengths.cumsum(0) - lengths
 
@@ -204,6 +208,11 @@ class Sentences:
         places = self.starts[rows].unsqueeze(1) + columns
         # Past the end of a sentence are the words of the next; the mask removes them.
         return self.ids[places.clamp_(max=len(self.ids) - 1)].long() * (columns < lengths)
+
+    def subset(self, rows: Tensor | Sequence[int]) -> Sentences:
+        """Some sentences, without unknown words. Shape: rows (n,)"""
+        batch = self.batch(rows)
+        return Sentences(batch.ids, batch.lengths)
 
     def batch(self, rows: Tensor | Sequence[int]) -> Batch:
         """Some sentences without padding. Shape: rows (B,)"""

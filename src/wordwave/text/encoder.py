@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
+from sys import byteorder
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from wordwave.compiled import compiled
 from wordwave.errors import WordwaveError
 from wordwave.text.batching import Sentences
+from wordwave.text.ngrams import Words
 from wordwave.text.tokenizers import PlainTokenizer, TextTokenizer
 from wordwave.text.vocabulary import UNKNOWN_ID, Vocabulary
 
@@ -42,6 +45,7 @@ class TextEncoder:
         max_length: longer texts are truncated to as many tokens.
         hashed: unknown words have the ids of rare words, by their hash, instead of one of their
             own.
+        keep_unknown: whether encoded sentences have their unknown words.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class TextEncoder:
         *,
         max_length: int,
         hashed: bool = False,
+        keep_unknown: bool = False,
     ) -> None:
         if max_length < 1:
             raise WordwaveError(f"max_length must be at least 1, got {max_length}")
@@ -58,6 +63,7 @@ class TextEncoder:
         self.vocabulary = vocabulary
         self.max_length = max_length
         self.hashed = hashed
+        self.keep_unknown = keep_unknown and not hashed  # whose unknown words have ids
         self._chunks = _ChunkCache(tokenizer, vocabulary, hashed)
         self._index: tuple[Any, ...] | None = None
 
@@ -65,25 +71,34 @@ class TextEncoder:
         """The ids of texts, truncated to `max_length` tokens."""
         if isinstance(texts, str):
             raise WordwaveError(f"texts must be a list of texts, got the text {texts[:60]!r}")
-        texts = list(texts)
-        parts = [(np.empty(0, ID), np.empty(0, np.int64))]
-        try:
-            for i in range(0, len(texts), AT_ONCE):
-                parts.append(self._encoded(texts[i : i + AT_ONCE]))
-        except (AttributeError, TypeError):
-            for i, text in enumerate(texts):
-                if not isinstance(text, str):
-                    raise WordwaveError(f"texts must be strings, got {text!r} at {i}") from None
-            raise
-        ids, sizes = (np.concatenate(part) for part in zip(*parts, strict=True))
-        sentences = Sentences(torch.from_numpy(ids), torch.from_numpy(abs(sizes)))
+        # Arrays that grow: parts to be joined would take twice the memory.
+        all_ids, all_sizes = array("i"), array("q")
+        unknown = list[tuple[Words, int]]()
+        rest = iter(texts)
+        while some := list(islice(rest, AT_ONCE)):
+            try:
+                ids, sizes, words = self._encoded(some)
+            except (AttributeError, TypeError):
+                for i, text in enumerate(some, start=len(all_sizes)):
+                    if not isinstance(text, str):
+                        raise WordwaveError(f"texts must be strings, got {text!r} at {i}") from None
+                raise
+            if self.keep_unknown:
+                unknown.append((words, len(all_sizes)))
+            all_ids.frombytes(ids.tobytes())
+            all_sizes.frombytes(sizes.tobytes())
+        sizes = np.array(all_sizes, np.int64)
+        new = Words.joined(unknown) if self.keep_unknown else None
+        lengths = torch.from_numpy(abs(sizes))
+        sentences = Sentences(_tensor(all_ids, ID), lengths, unknown=new)
         return Encoded(sentences, int((sizes < 0).sum()))
 
     def clear_cache(self) -> None:
         self._chunks.clear()
 
-    def _encoded(self, texts: list[str]) -> tuple[Any, Any]:
-        """All ids, and how many each text has; negative where a text was truncated."""
+    def _encoded(self, texts: list[str]) -> tuple[Any, Any, Words]:
+        """All ids, how many each text has, negative where a text was truncated, and unknown
+        words."""
         joined = "".join(texts)
         is_plain = type(self.tokenizer) is PlainTokenizer and compiled() is not None
         if is_plain and joined.isascii():
@@ -93,15 +108,23 @@ class TextEncoder:
         ascii_only = np.fromiter(map(str.isascii, texts), bool, len(texts))
         ours = [text for text, plain in zip(texts, ascii_only, strict=True) if plain]
         others = [text for text, plain in zip(texts, ascii_only, strict=True) if not plain]
-        parts = self._encoded_by_kernel("".join(ours), ours), self._encoded_by_chunks(others)
+        parts: list[tuple[Any, Any, Words]] = [
+            self._encoded_by_kernel("".join(ours), ours),
+            self._encoded_by_chunks(others),
+        ]
         sizes = np.empty(len(texts), np.int64)
         sizes[ascii_only], sizes[~ascii_only] = parts[0][1], parts[1][1]
         by_kernel = np.repeat(ascii_only, abs(sizes))
         ids = np.empty(len(by_kernel), ID)
         ids[by_kernel], ids[~by_kernel] = parts[0][0], parts[1][0]
-        return ids, sizes
+        places = np.flatnonzero(ascii_only), np.flatnonzero(~ascii_only)
+        new = [
+            (words._replace(owners=at[words.owners]), 0)
+            for (_, _, words), at in zip(parts, places, strict=True)
+        ]
+        return ids, sizes, Words.joined(new)
 
-    def _encoded_by_kernel(self, joined: str, texts: list[str]) -> tuple[Any, Any]:
+    def _encoded_by_kernel(self, joined: str, texts: list[str]) -> tuple[Any, Any, Words]:
         kernels = compiled()
         assert kernels is not None
         if self._index is None:
@@ -112,17 +135,30 @@ class TextEncoder:
         n_rare = len(self.vocabulary) - first_rare if self.hashed else 0
         given = (text, np.fromiter(map(len, texts), np.int64, len(texts)), self.max_length)
         unknown = (first_rare, n_rare, UNKNOWN_ID)
-        n = kernels.encode_ascii(*given, *self._index, *unknown, ids, sizes)
-        return ids[:n], sizes
+        most = len(text) if self.keep_unknown else 0
+        new: list[Any] = [
+            np.empty(most, np.uint8),
+            *(np.empty(most and most + 1, np.int64) for _ in range(2)),
+        ]
+        n, n_new = kernels.encode_ascii(*given, *self._index, *unknown, ids, sizes, *new)
+        starts = new[1][: n_new + 1] if most else _NO_STARTS
+        words = Words(new[0][: starts[-1]].copy(), starts.copy(), new[2][:n_new].copy())
+        return ids[:n], sizes, words
 
-    def _encoded_by_chunks(self, texts: list[str]) -> tuple[Any, Any]:
+    def _encoded_by_chunks(self, texts: list[str]) -> tuple[Any, Any, Words]:
         rows = [self._row(text) for text in texts]
         limit = self.max_length * ID.itemsize
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
         for i in np.flatnonzero(sizes > limit).tolist():
             rows[i] = rows[i][:limit]
             sizes[i] = -limit
-        return np.frombuffer(b"".join(rows), ID), sizes // ID.itemsize
+        unknown, owners = list[str](), list[int]()
+        for i, row in enumerate(rows if self.keep_unknown else ()):
+            if _UNKNOWN in row and UNKNOWN_ID in (ids := np.frombuffer(row, ID)):
+                new = _tokens(self.tokenizer, texts[i], len(ids))
+                unknown += [new[k] for k in np.flatnonzero(ids == UNKNOWN_ID)]
+                owners += [i] * (len(unknown) - len(owners))
+        return np.frombuffer(b"".join(rows), ID), sizes // ID.itemsize, Words.of(unknown, owners)
 
     def _row(self, text: str) -> bytes:
         """The ids of a text as bytes; of a long text perhaps not all, but more than max_length."""
@@ -134,6 +170,25 @@ class TextEncoder:
             if len(row) > self.max_length * ID.itemsize:
                 return row
         return b"".join(map(ids_of, text.split(separator)))
+
+
+_UNKNOWN = UNKNOWN_ID.to_bytes(ID.itemsize, byteorder)
+_NO_STARTS = np.zeros(1, np.int64)
+
+
+def _tokens(tokenizer: TextTokenizer, text: str, n: int) -> list[str]:
+    """The first n tokens of a text, or some more."""
+    found: list[str] = []
+    for chunk in text.split(tokenizer.separator):
+        found += tokenizer(chunk)
+        if len(found) >= n:
+            break
+    return found
+
+
+def _tensor(numbers: array[int], dtype: Any) -> torch.Tensor:
+    """The numbers, not copied."""
+    return torch.from_numpy(np.frombuffer(numbers, dtype) if numbers else np.empty(0, dtype))
 
 
 def _index(vocabulary: Vocabulary) -> tuple[Any, ...]:

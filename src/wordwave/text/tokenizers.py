@@ -65,6 +65,17 @@ class PlainTokenizer:
             for word in tokens
         ]
 
+    @property
+    def rule(self) -> dict[str, Any]:
+        """All that a program without wordwave needs to split texts in the same way."""
+        return {
+            "lower_case": "text",
+            "pattern": _any_token().pattern,
+            "normalize": "NFC",
+            "max_normalized": _MAX_NORMALISED,
+            "unicode": unicodedata.unidata_version,
+        }
+
 
 class KimTokenizer:
     """The usual cleaning of sentence-classification sets, after Kim (2014).
@@ -77,10 +88,13 @@ class KimTokenizer:
     kind = "kim"
     separator: str | None = None
     _token = re.compile(
-        r"""[(),!?]
-        | [a-zA-Z0-9'`] (?: [a-mo-zA-Z0-9`] | n(?!'t) | '(?!s|ve|re|d|ll) )*""",
-        re.VERBOSE,
+        r"[(),!?]|[a-zA-Z0-9'`](?:[a-mo-zA-Z0-9`]|n(?!'t)|'(?!s|ve|re|d|ll))*",
     )
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """As `PlainTokenizer.rule`."""
+        return {"lower_case": "tokens", "pattern": self._token.pattern}
 
     def __call__(self, text: str) -> list[str]:
         return [token.lower() for token in self._token.findall(text)]

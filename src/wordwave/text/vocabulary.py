@@ -42,7 +42,27 @@ class Vocabulary:
         max_size: int | None = None,
         extra_words: Iterable[str] = (),
     ) -> Vocabulary:
-        """The words of tokenised texts, by descending frequency, ties in alphabetical order.
+        """The words of tokenised texts; options as in `from_counts`."""
+        counts: Counter[str] = Counter()
+        for tokens in token_lists:
+            if isinstance(tokens, str):
+                found = f"the text {clipped(tokens)}"
+                raise WordwaveError(f"token_lists must hold lists of tokens, got {found}")
+            counts.update(tokens)
+        return cls.from_counts(
+            counts, min_count=min_count, max_size=max_size, extra_words=extra_words
+        )
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Counter[str],
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        extra_words: Iterable[str] = (),
+    ) -> Vocabulary:
+        """The words that were counted, by descending frequency, ties in alphabetical order.
 
         Args:
             min_count: words that occur less often are left out.
@@ -54,12 +74,6 @@ class Vocabulary:
             raise WordwaveError(f"min_count must be at least 1, got {min_count}")
         if max_size is not None and max_size < 1:
             raise WordwaveError(f"max_size must be at least 1 or None, got {max_size}")
-        counts: Counter[str] = Counter()
-        for tokens in token_lists:
-            if isinstance(tokens, str):
-                found = f"the text {clipped(tokens)}"
-                raise WordwaveError(f"token_lists must hold lists of tokens, got {found}")
-            counts.update(tokens)
         frequent = [word for word, count in counts.items() if count >= min_count]
         frequent.sort(key=lambda word: (-counts[word], word))
         kept = [word for word in frequent if word not in SPECIALS][:max_size]

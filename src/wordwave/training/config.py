@@ -42,6 +42,9 @@ class TrainingConfig(Limited):
     """Fraction of the steps over which the learning rate rises."""
     weight_decay: Annotated[float, SCALE] = 0.0
     """Decoupled weight decay of all weights except those of the embedding."""
+    vector_lr_scale: Annotated[float, SCALE] = 1.0
+    """Learning rate of the word vectors (of waves, the amplitudes), relative to that of the other
+    weights; lower ones keep pretrained vectors nearer to what they were."""
     frequency_lr_scale: Annotated[float, SCALE] = 0.1
     """Learning rate of the frequencies, relative to that of the other weights."""
     frequency_weight_decay: Annotated[float, SCALE] = 0.0

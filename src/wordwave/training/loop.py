@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from wordwave.errors import WordwaveError
+from wordwave.progress import TRAINING, Stage
 from wordwave.training.config import TrainingConfig
 from wordwave.training.devices import (
     OneProcess,
@@ -44,7 +45,8 @@ class Task(Protocol):
 
     def score(self, model: nn.Module) -> dict[str, float]:
         """Metrics on the validation set, higher is better. The first one selects the best weights,
-        the next ones break ties. Empty without a validation set."""
+        the next ones break ties. Empty without a validation set. A task with `keeps_last` has them
+        for the user only: the last weights are kept."""
 
 
 class FusedStep(Protocol):
@@ -169,6 +171,7 @@ class Training:
 
     def run(self) -> Iterator[Step | Epoch]:
         """Train to the end, with a report after each step, and load the best weights."""
+        stage = Stage(TRAINING)
         while True:
             if self._evaluation_is_due:
                 yield self._evaluate()
@@ -176,6 +179,7 @@ class Training:
                 break
             else:
                 yield self._step()
+                stage.at(self.progress.step / self.n_steps)
         if self.best:
             self.model.load_state_dict(self.best)
 
@@ -283,7 +287,10 @@ class Training:
         mean = progress.loss / progress.since_eval
         progress.loss, progress.since_eval = 0.0, 0
         found = list(scores.values())
-        is_best = bool(found) and found > (progress.best_scores or [progress.best_score])
+        keeps_last = getattr(self.task, "keeps_last", False)
+        is_best = bool(found) and (
+            keeps_last or found > (progress.best_scores or [progress.best_score])
+        )
         is_better = bool(found) and found[0] > progress.best_score
         progress.since_best = 0 if is_better else progress.since_best + 1
         if is_best:

@@ -165,8 +165,8 @@ def row_sparse_names(model: nn.Module) -> list[str]:
 def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer]:
     """AdamW for all weights and RowAdam for row-sparse tables.
 
-    Frequencies have their own learning rate and weight decay; the rest of the embedding has no
-    weight decay.
+    Frequencies have their own learning rate and weight decay, word vectors their own learning rate;
+    the rest of the embedding has no weight decay.
     """
     tables = row_sparse_names(model)
     scales = {
@@ -183,6 +183,8 @@ def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer
             rate, decay = rate * settings.frequency_lr_scale, settings.frequency_weight_decay
         elif name.startswith("embedding."):
             decay = 0.0
+            if name.startswith(("embedding.words", "embedding.amplitude")):
+                rate *= settings.vector_lr_scale
         group = {"params": [], "lr": rate, "peak": rate, "weight_decay": decay}
         groups = sparse if name in tables else dense
         groups.setdefault((rate, decay), group)["params"].append(parameter)

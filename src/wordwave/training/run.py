@@ -159,6 +159,15 @@ def load_checkpoint(training: Training, path: Path) -> None:
         ) from None
 
 
+def checkpoint_data(path: Path) -> str | None:
+    """The fingerprint of the data that a checkpoint was trained on, `None` if it is damaged."""
+    try:
+        progress = parse_json(TensorFile(path).metadata.get("progress", ""))
+        return str(progress["examples"])
+    except (WordwaveError, OSError, TypeError, KeyError):
+        return None
+
+
 def state_of(training: Training) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All that is needed to resume: named tensors, and progress as JSON values."""
     tensors = {f"model.{k}": v for k, v in training.model.state_dict().items()}

@@ -1,0 +1,293 @@
+"""Fits the n-grams of a classifier, and how much they count beside its head.
+
+The head and the linear model of n-grams are stacked: their logits are added with two weights that
+are chosen on texts which neither was trained on. That also calibrates the probabilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from wordwave.embedding.table import Bigrams
+from wordwave.models.ngrams import NgramLogits
+from wordwave.text.batching import Sentences
+from wordwave.text.ngrams import Words, ngram_hashes
+from wordwave.text.vocabulary import UNKNOWN_ID, Vocabulary
+
+INVERSE_PENALTY = 10.0
+"""scikit-learn's C: the weight of the loss beside half the squared coefficients."""
+MAX_STEPS, TOLERANCE = 300, 1e-4
+"""Of L-BFGS: iterations, and the largest element of the gradient of the mean loss."""
+MAX_TEXTS, MAX_LOGITS = 200_000, 1 << 24
+"""Of more texts, or of more logits of texts, a random sample is fitted."""
+MAX_SUBWORDS, MAX_COEFFICIENTS, HISTORY = 1 << 18, 1 << 23, 5
+"""L-BFGS keeps twice so many vectors of all coefficients, which take 700 MB at the most."""
+USUAL_WEIGHTS = (0.1, 0.7)
+"""Of the head and of the n-grams: what held-out texts of several data sets chose."""
+PRIOR_STRENGTH = 4.0
+"""How firmly few held-out texts are drawn to the usual weights."""
+
+
+def loss_of(logits: Any, targets: Any, weights: Any) -> tuple[float, Any]:
+    """The weighted sum of the cross-entropies, of several labels those of each class, and its
+    gradient by the logits.
+
+    Shape: logits (N, C), targets (N,) or (N, C), weights (N,), or (N, C) -> (), (N, C)
+    """
+    if targets.ndim == 1:
+        return softmax_loss(logits, targets, weights)
+    weights = weights if weights.ndim > 1 else weights[:, None]
+    losses = np.logaddexp(0.0, logits) - targets * logits
+    probabilities = 0.5 + 0.5 * np.tanh(0.5 * logits)
+    return float((weights * losses).sum()), weights * (probabilities - targets)
+
+
+def softmax_loss(logits: Any, targets: Any, weights: Any) -> tuple[float, Any]:
+    """Cross-entropy. Shape: logits (N, C), targets (N,), weights (N,) -> (), (N, C)"""
+    shifted = logits - logits.max(1, keepdims=True)
+    grown = np.exp(shifted)
+    totals = grown.sum(1, keepdims=True)
+    rows = np.arange(len(targets))
+    gradient = grown / totals
+    gradient[rows, targets] -= 1.0
+    losses = np.log(totals[:, 0]) - shifted[rows, targets]
+    return float(weights @ losses), weights[:, None] * gradient
+
+
+def n_subwords_of(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int | None:
+    """Rows for the n-grams of a vocabulary, two for each, so that most have one of their own, as
+    far as there is room for them; `None` without room for the words."""
+    room = MAX_COEFFICIENTS // n_classes - len(vocabulary) - n_bigrams
+    distinct = len(np.unique(ngram_hashes(Words.of(vocabulary.words[UNKNOWN_ID + 1 :]))[0]))
+    return min(2 * distinct, MAX_SUBWORDS, room) if room >= 0 else None
+
+
+def most_texts(n_classes: int) -> int:
+    """The number of texts that n-grams are fitted to."""
+    return max(min(MAX_TEXTS, MAX_LOGITS // n_classes), 1000)
+
+
+class Counts:
+    """The words, bigrams and n-grams of texts as sparse matrices, of which `fit` may take some.
+
+    Shape: has_words (N, V) and has_pairs (N, n_bigrams + 1) are 1 where a text has one; n_grams
+    (V, S + 1) counts the n-grams of each word
+    """
+
+    def __init__(
+        self, sentences: Sentences, vocabulary: Vocabulary, bigrams: Bigrams | None, n_subwords: int
+    ) -> None:
+        from scipy.sparse import csr_matrix
+
+        n, size = len(sentences), len(vocabulary)
+        batch = sentences.batch(torch.arange(n))
+        owners = batch.owners.numpy()
+        pairs = np.zeros(len(owners), np.int64)
+        n_pairs = 1
+        if bigrams is not None:
+            before = batch.ids.roll(1).index_fill(0, batch.starts[:-1][batch.lengths > 0], 0)
+            device = bigrams.keys.device
+            rows = bigrams.rows(before.to(device), batch.ids.to(device))
+            pairs, n_pairs = rows.cpu().numpy(), bigrams.vocab_size
+        is_known = batch.ids.numpy() > UNKNOWN_ID
+        self.has_words = _presence(owners[is_known], batch.ids.numpy()[is_known], (n, size))
+        self.has_pairs = _presence(owners[pairs > 0], pairs[pairs > 0], (n, n_pairs))
+        spelled = Words.of(["", "", *vocabulary.words[UNKNOWN_ID + 1 :]])
+        hashes, starts = ngram_hashes(spelled)
+        frequent = np.asarray(self.has_words.sum(0)).ravel()
+        of_word = np.repeat(np.arange(size), np.diff(starts))
+        self.keys = _assigned(hashes, frequent[of_word], n_subwords)
+        rows = hashes % max(n_subwords, 1) + min(n_subwords, 1)
+        kept = self.keys[rows] == hashes
+        entries = (np.ones(int(kept.sum())), (of_word[kept], rows[kept]))
+        self.n_grams = csr_matrix(entries, shape=(size, n_subwords + 1))
+
+    def __len__(self) -> int:
+        return self.has_words.shape[0]
+
+
+def _presence(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
+    from scipy.sparse import csr_matrix
+
+    found = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+    found.data[:] = 1.0  # of what is repeated
+    return found
+
+
+def _assigned(hashes: Any, counts: Any, n: int) -> Any:
+    """The key of each row: of the n-grams that are hashed to it, the most frequent one.
+
+    Shape: hashes, counts (m,) -> (n + 1,)
+    """
+    keys = np.zeros(n + 1, np.int64)
+    if n and len(hashes):
+        distinct, inverse = np.unique(hashes, return_inverse=True)
+        order = np.argsort(np.bincount(inverse, counts), kind="stable")
+        keys[distinct[order] % n + 1] = distinct[order]  # the last one stays
+    return keys
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """A fitted linear model: the tables of `NgramLogits`."""
+
+    words: Any
+    bigrams: Any
+    subwords: Any
+    bias: Any
+
+    def assign(self, module: NgramLogits, keys: Any, weight: float) -> None:
+        """Write the tables, with logits multiplied by a weight."""
+        n_classes = module.n_classes
+        for name in ("words", "bigrams", "subwords"):
+            values = torch.from_numpy(getattr(self, name)).float()
+            blocks = values.unflatten(-1, (-1, n_classes + 1))
+            blocks[..., :-1] *= weight
+            getattr(module, name).copy_(blocks.flatten(-2))
+        module.keys.copy_(torch.from_numpy(keys))
+        module.bias.copy_(torch.from_numpy(self.bias * weight).float())
+
+    def logits(self, counts: Counts, rows: Any) -> Any:
+        """Of some texts, which are those of `counts`. Shape: (n,) -> (n, C)"""
+        n_classes = len(self.bias)
+        of_words = counts.has_words[rows] @ self.words
+        of_words[:, : n_classes + 1] += counts.has_pairs[rows] @ self.bigrams
+        found = self.bias
+        for block in (of_words[:, : n_classes + 1], of_words[:, n_classes + 1 :]):
+            found = found + block[:, :-1] / np.sqrt(np.maximum(block[:, -1:], 1e-12))
+        return found
+
+
+def fit(
+    counts: Counts,
+    targets: Any,
+    n_classes: int,
+    *,
+    rows: Any = None,
+    weights: Any = None,
+) -> Coefficients:
+    """Logistic regression with an L2 penalty, by L-BFGS.
+
+    The n-grams of a word are the same in all texts, so that products with them are computed once
+    for each word, not for each text.
+
+    Args:
+        rows: the texts to fit, by default all.
+        weights: of each text in the loss, or of each label.
+
+    Shape: targets (N,) or (N, C), rows (n,), weights (N,) or (N, C)
+    """
+    from scipy.optimize import minimize
+
+    rows = np.arange(len(counts)) if rows is None else rows
+    words, pairs, grams = counts.has_words[rows], counts.has_pairs[rows], counts.n_grams
+    targets = targets[rows]
+    shares = np.ones(len(rows)) if weights is None else weights[rows].astype(np.float64)
+    shares = shares / max(shares.mean() * len(rows), 1e-12)
+    n_texts = _column_sums(words)
+    of_grams = np.minimum(grams.T @ n_texts, len(rows))
+    idf_words, idf_pairs, idf_grams = (
+        _idf(len(rows), count) for count in (n_texts, _column_sums(pairs), of_grams)
+    )
+    grams = grams.multiply(idf_grams[None]).tocsr()
+    squares = np.asarray(counts.n_grams @ np.square(idf_grams)).ravel()
+    by_length = _inverse_root(words @ np.square(idf_words) + pairs @ np.square(idf_pairs))
+    by_grams = _inverse_root(words @ squares)
+    words_t, pairs_t, grams_t = (matrix.T.tocsr() for matrix in (words, pairs, grams))
+    sizes = np.cumsum([words.shape[1], pairs.shape[1], grams.shape[1]]) * n_classes
+    penalty = 1.0 / (INVERSE_PENALTY * len(rows))
+
+    def parts(flat: Any) -> Any:
+        *three, bias = np.split(flat, sizes)
+        return *(part.reshape(-1, n_classes) for part in three), bias
+
+    def objective(flat: Any) -> tuple[float, Any]:
+        of_words, of_pairs, of_grams, bias = parts(flat)
+        per_word = np.hstack([idf_words[:, None] * of_words, grams @ of_grams])
+        sums = words @ per_word
+        first = sums[:, :n_classes] + pairs @ (idf_pairs[:, None] * of_pairs)
+        logits = by_length * first + by_grams * sums[:, n_classes:] + bias
+        total, by_logits = loss_of(logits, targets, shares)
+        back = words_t @ np.hstack([by_length * by_logits, by_grams * by_logits])
+        gradient = np.concatenate([
+            (idf_words[:, None] * back[:, :n_classes]).ravel(),
+            (idf_pairs[:, None] * (pairs_t @ (by_length * by_logits))).ravel(),
+            (grams_t @ back[:, n_classes:]).ravel(),
+            by_logits.sum(0),
+        ])  # fmt: skip
+        penalized = flat[: -n_classes or None]
+        gradient[: -n_classes or None] += penalty * penalized
+        return total + 0.5 * penalty * float(penalized @ penalized), gradient
+
+    options = {
+        "maxiter": MAX_STEPS,
+        "maxcor": HISTORY,
+        "gtol": TOLERANCE,
+        "ftol": 64 * np.finfo(float).eps,
+    }
+    start = np.zeros(int(sizes[-1]) + n_classes)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    of_words, of_pairs, of_grams, bias = parts(found.x)
+    return Coefficients(
+        np.hstack([
+            idf_words[:, None] * of_words, np.square(idf_words)[:, None],
+            grams @ of_grams, squares[:, None],
+        ]),
+        np.hstack([idf_pairs[:, None] * of_pairs, np.square(idf_pairs)[:, None]]),
+        np.hstack([idf_grams[:, None] * of_grams, np.square(idf_grams)[:, None]]),
+        bias,
+    )  # fmt: skip
+
+
+def _column_sums(matrix: Any) -> Any:
+    return np.asarray(matrix.sum(0)).ravel()
+
+
+def _idf(n: int, counts: Any) -> Any:
+    """As in scikit-learn; 0 for what is in no text."""
+    return (np.log((1 + n) / (1 + counts)) + 1.0) * (counts > 0)
+
+
+def _inverse_root(squares: Any) -> Any:
+    return 1.0 / np.sqrt(np.maximum(np.asarray(squares).ravel(), 1e-12))[:, None]
+
+
+def stacking_weights(
+    of_head: Any, of_ngrams: Any, targets: Any, weights: Any = None
+) -> tuple[float, float]:
+    """Weights of two logits of held-out texts, above 0, that minimize the loss of their sum.
+
+    Shape: of_head, of_ngrams (N, C), targets (N,) or (N, C), weights (N,) or (N, C)
+    """
+    from scipy.optimize import minimize
+
+    usual = np.log(USUAL_WEIGHTS)
+    shares = np.ones(len(targets)) if weights is None else weights.astype(np.float64)
+
+    def objective(logs: Any) -> tuple[float, Any]:
+        first, second = np.exp(logs)
+        loss, by_logits = loss_of(first * of_head + second * of_ngrams, targets, shares)
+        gradient = [first * (by_logits * of_head).sum(), second * (by_logits * of_ngrams).sum()]
+        away = logs - usual
+        total = loss + float(PRIOR_STRENGTH * away @ away)
+        return total, np.array(gradient) + 2 * PRIOR_STRENGTH * away
+
+    found = minimize(objective, usual, jac=True, method="L-BFGS-B", bounds=[(-9.0, 4.0)] * 2)
+    first, second = np.exp(found.x)
+    return float(first), float(second)
+
+
+def folds_of(targets: Any, n: int) -> list[tuple[Any, Any]]:
+    """Texts to train on and to hold out, n times, each class spread evenly.
+
+    Shape: (N,) or (N, C)
+    """
+    order = np.random.default_rng(0).permutation(len(targets))
+    classes = targets if targets.ndim == 1 else targets @ np.arange(1, targets.shape[1] + 1)
+    fold = np.empty(len(targets), np.int64)
+    fold[order[np.argsort(classes[order], kind="stable")]] = np.arange(len(targets)) % n
+    return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(n)]

@@ -1,0 +1,169 @@
+"""The linear model of n-grams: hashes, sums of rows and the fit, against direct computations."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from wordwave.compiled import SWITCH
+from wordwave.embedding.table import Bigrams
+from wordwave.errors import WordwaveError
+from wordwave.models.ngrams import NgramLogits
+from wordwave.tasks import stacking
+from wordwave.text.batching import Sentences
+from wordwave.text.encoder import TextEncoder
+from wordwave.text.ngrams import Words, ngram_hashes
+from wordwave.text.tokenizers import PlainTokenizer
+from wordwave.text.vocabulary import Vocabulary
+
+TEXTS = [
+    "a dull film", "the film is dull", "so bright a day", "brighter days", "the day is bright",
+    "a dull dull day", "who is it", "who was the film by", "by whom is the film", "it is a day",
+]  # fmt: skip
+TARGETS = np.array([0, 0, 1, 1, 1, 0, 2, 2, 2, 1])
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=9), max_size=6))
+@settings(max_examples=60)
+def test_the_kernel_hashes_as_python_does(words):
+    spelled = Words.of(words)
+    hashes, starts = ngram_hashes(spelled)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SWITCH, "1")
+        others, other_starts = ngram_hashes(spelled)
+    assert hashes.tolist() == others.tolist() and starts.tolist() == other_starts.tolist()
+    sizes = [sum(max(len(word) + 3 - n, 0) for n in (3, 4, 5)) for word in words]
+    assert np.diff(starts).tolist() == sizes
+
+
+@pytest.fixture(scope="module")
+def made():
+    """An encoder, encoded texts, bigrams, counts and a fitted module."""
+    tokenizer = PlainTokenizer()
+    vocabulary = Vocabulary.build([tokenizer(text) for text in TEXTS])
+    encoder = TextEncoder(tokenizer, vocabulary, max_length=20, keep_unknown=True)
+    sentences = encoder.encode(TEXTS).sentences
+    bigrams = Bigrams(97, 2, n_words=len(vocabulary)).eval()
+    ids = sentences.padded(torch.arange(len(TEXTS)))
+    keys = (ids[:, :-1] * len(vocabulary) + ids[:, 1:])[ids[:, 1:] != 0].unique()
+    bigrams.assign(keys)
+    n_subwords = stacking.n_subwords_of(vocabulary, 97, 3)
+    counts = stacking.Counts(sentences, vocabulary, bigrams, n_subwords)
+    fitted = stacking.fit(counts, TARGETS, 3)
+    module = NgramLogits(len(vocabulary), 3, n_bigrams=97, n_subwords=n_subwords)
+    fitted.assign(module, counts.keys, 1.0)
+    return encoder, sentences, bigrams, counts, fitted, module
+
+
+def test_padded_sentences_batches_and_sparse_matrices_agree(made):
+    _, sentences, bigrams, counts, fitted, module = made
+    rows = torch.arange(len(TEXTS))
+    ids, batch = sentences.padded(rows), sentences.batch(rows)
+    expected = torch.from_numpy(fitted.logits(counts, rows.numpy())).float()
+    torch.testing.assert_close(module(ids, bigrams.pairs(ids)), expected)
+    torch.testing.assert_close(module.of_batch(batch, bigrams, None), expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SWITCH, "1")
+        torch.testing.assert_close(module.of_batch(batch, bigrams, None), expected)
+
+
+def test_the_fit_is_the_logistic_regression_of_scikit_learn(made):
+    _, _, _, counts, fitted, _ = made
+    n = len(TEXTS)
+    idf = [
+        stacking._idf(n, np.minimum(np.asarray(count).ravel(), n))
+        for count in (
+            counts.has_words.sum(0),
+            counts.has_pairs.sum(0),
+            counts.n_grams.T @ np.asarray(counts.has_words.sum(0)).ravel(),
+        )
+    ]
+    words, pairs = counts.has_words.toarray() * idf[0], counts.has_pairs.toarray() * idf[1]
+    first = np.hstack([words, pairs])
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    grams = counts.has_words.toarray() @ counts.n_grams.toarray()
+    # n-grams are counted, and the length is that of separate occurrences
+    length = np.sqrt(grams @ np.square(idf[2]))[:, None]
+    x = np.hstack([first, grams * idf[2] / length])
+    peer = LogisticRegression(C=stacking.INVERSE_PENALTY, tol=1e-6, max_iter=5000).fit(x, TARGETS)
+    ours = fitted.logits(counts, np.arange(n))
+    theirs = peer.decision_function(x)
+    np.testing.assert_allclose(
+        ours - ours.mean(1, keepdims=True), theirs - theirs.mean(1, keepdims=True), atol=0.02
+    )
+
+
+def test_unknown_words_are_recognized_by_their_subwords(made):
+    encoder, _, bigrams, _, _, module = made
+    new = encoder.encode(["brightest", "dullness", "zzzzz"]).sentences
+    assert new.unknown.owners.tolist() == [0, 1, 2]
+    sums = module.sums_of_unknown(new.unknown, 3)
+    logits = module.of_batch(new.batch(torch.arange(3)), bigrams, sums)
+    assert logits[:2].argmax(1).tolist() == [1, 0]
+    torch.testing.assert_close(logits[2], module.bias)
+
+
+@pytest.mark.parametrize("text", ["ÉTÉ à la 東京 brightest", "plain Brightest new", "", "a " * 30])
+def test_kernel_and_python_find_the_same_unknown_words(made, text):
+    encoder = made[0]
+    texts = ["a new one", text, "the end of it"]
+    found = encoder.encode(texts).sentences.unknown
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SWITCH, "1")
+        other = encoder.encode(texts).sentences.unknown
+    words = [
+        sorted(zip(w.owners.tolist(), map(bytes, np.split(w.text, w.starts[1:-1])), strict=True))
+        for w in (found, other)
+    ]
+    assert words[0] == words[1] and len(words[0])
+
+
+def test_repeated_words_count_once(made):
+    encoder, *_, module = made
+    ids = encoder.encode(["dull", "dull dull dull"]).sentences
+    logits = module(ids.padded([0, 1]))
+    torch.testing.assert_close(logits[0], logits[1])
+
+
+def test_weights_follow_what_predicts_held_out_texts():
+    rng = np.random.default_rng(0)
+    targets = rng.integers(2, size=2000)
+    informed = 4.0 * (np.eye(2)[targets] - 0.5) + rng.normal(size=(2000, 2))
+    noise = 10.0 * rng.normal(size=(2000, 2))
+    head, ngrams = stacking.stacking_weights(noise, informed, targets)
+    assert 10 * head < ngrams
+    head, ngrams = stacking.stacking_weights(informed, noise, targets)
+    assert head > 10 * ngrams
+    few = stacking.stacking_weights(noise[:1], informed[:1], targets[:1])
+    assert np.allclose(few, stacking.USUAL_WEIGHTS, rtol=0.7)
+
+
+def test_folds_hold_out_each_text_once_and_spread_classes():
+    targets = np.repeat([0, 1, 2], [40, 10, 1])
+    folds = stacking.folds_of(targets, 5)
+    assert sorted(np.concatenate([held for _, held in folds]).tolist()) == list(range(51))
+    for rows, held in folds:
+        assert not set(rows) & set(held)
+        assert np.bincount(targets[held], minlength=3)[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"), [("keys", 1, 12345), ("words", (2, 3), -1.0), ("keys", 2, -7)]
+)
+def test_damaged_tables_are_refused(made, name, place, value):
+    import copy
+
+    module = copy.deepcopy(made[-1])
+    module.check_keys()
+    getattr(module, name)[place] = value
+    with pytest.raises(WordwaveError, match="ngrams"):
+        module.check_keys()
+
+
+def test_an_id_out_of_range_is_refused(made):
+    module = made[-1]
+    batch = Sentences(torch.tensor([1, 400]), torch.tensor([2])).batch([0])
+    with pytest.raises((WordwaveError, IndexError)):
+        module.of_batch(batch, None, None)
