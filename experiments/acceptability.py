@@ -71,7 +71,12 @@ class SentenceNetwork(Classifier):
 
     sums_words = False
 
-    def forward(self, ids: Tensor | Batch, positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor | Batch,
+        positions: Tensor | None = None,
+        unknown: Tensor | None = None,
+    ) -> Tensor:
         """Shape: ids (B, L), or a batch -> (B, n_classes)"""
         if isinstance(ids, Batch):
             ids, positions = ids.padded()

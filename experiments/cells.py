@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from experiments.anchors import ANCHORS
 from wordwave.embedding.config import COMPARED, EMBEDDING_KINDS
@@ -17,7 +17,7 @@ CROSS_VALIDATED = ("mr", "subj", "cr", "mpqa")
 """Data sets without a test set of their own: ten folds."""
 COMPLEX_ORDER = "complex-order"
 
-Rows = Literal["paper", "matched", "anchors"]
+Rows = Literal["paper", "matched", "anchors", "variants"]
 
 _SHARING: dict[str, dict[str, Any]] = {
     "dimension-sharing-period": {"share_frequency": "dim"},
@@ -35,8 +35,28 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "tied": {"share": "tied"},
     "real": {"share": "real"},
     **{f"{name}+tied": {**model, "share": "tied"} for name, model in _SHARING.items()},
+    # What the paper describes, and Table 2 has beside its rows.
+    "complex-head": {"readout": "logit-magnitude"},
+    "narrow": {"padding": "narrow"},
+    "rnn": {"encoder": "rnn"},
+    "batch-norm": {"normalization": "batch"},
+    "trainable-sinusoids": {"train_sinusoids": True},
+    "real-layers": {"layers": "real", "readout": "concat", "share": "none", "score": "real"},
 }
 """The model settings that each variant changes."""
+
+
+TABLE2_VARIANTS: tuple[tuple[str, str, str], ...] = (
+    *((encoder, COMPLEX_ORDER, "complex-head") for encoder in ENCODERS),
+    *((encoder, "tpe", "trainable-sinusoids") for encoder in ENCODERS),
+    *(("cnn", embedding, "narrow") for embedding in ("none", COMPLEX_ORDER)),
+    *(("lstm", embedding, "rnn") for embedding in ("none", COMPLEX_ORDER)),
+    *(("transformer", embedding, "batch-norm") for embedding in ("tpe", COMPLEX_ORDER)),
+    *((encoder, COMPLEX_ORDER, "real-layers") for encoder in ("cnn", "transformer")),
+)
+"""Encoder, embedding and variant of what the paper describes without a row: the norms of a complex
+dense layer as logits, sinusoids whose frequencies are learned, narrow windows, the basic RNN, batch
+normalization of each part, and waves as real vectors of twice the width."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,7 @@ def table2_cells(
     datasets: Iterable[str] = DATASETS,
     encoders: Iterable[str] = ENCODERS,
     embeddings: Iterable[str] = COMPARED,
-    rows: Iterable[Rows] = get_args(Rows),
+    rows: Iterable[Rows] = ("paper", "matched", "anchors"),
     folds: int = 10,
     seeds: int = 1,
 ) -> list[TrainingCell]:
@@ -76,6 +96,7 @@ def table2_cells(
     kinds = {k for k in kinds if goes_with(k[1], k[0])}
     ordered = sorted(kinds, key=lambda k: (ENCODERS.index(k[0]), EMBEDDING_KINDS.index(k[1])))
     real = [k for k in ordered if not k[1].startswith("complex")]
+    variants = [row for row in TABLE2_VARIANTS if row[:2] in kinds]
     cells = []
     for seed in range(seeds):
         # The linear anchors do not depend on a seed.
@@ -88,6 +109,8 @@ def table2_cells(
                     cells += [TrainingCell(dataset, *k, "paper", fold, seed) for k in ordered]
                 if "matched" in rows:
                     cells += [TrainingCell(dataset, *k, "matched", fold, seed) for k in real]
+                if "variants" in rows:
+                    cells += [TrainingCell(dataset, *row, fold, seed) for row in variants]
                 if "anchors" in rows:
                     cells += [
                         TrainingCell(dataset, name, "none", "paper", fold, seed) for name in anchors

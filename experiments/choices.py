@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from experiments.long_table import LongCell, LongTable
-from experiments.table5 import Table5
+from experiments.table5 import CPU, Table5
 from experiments.table6 import Table6
 from wordwave.config_io import with_settings
 from wordwave.errors import WordwaveError
@@ -76,6 +76,7 @@ def choices_table(table: Choices) -> ResultTable:
 
 
 TABLE5_STEPS = 800
+LEARNING_RATE = CPU["learning_rate"]
 LOWER: Settings = {"frequency_init": "log-spaced", "frequency_range": (1e-4, 0.01)}
 FULL_RATE: Settings = {"frequency_lr_scale": 1.0}
 WIDER: Settings = {"share": "real", "dim": 96, "feed_forward_dim": 144}
@@ -90,6 +91,10 @@ TABLE5_CHOICES: dict[str, Settings] = {
     "lower frequencies at full learning rate, real weights, wider": LOWER | FULL_RATE | WIDER,
 }
 """The settings that each changes of complex-order."""
+TABLE5_RATES: dict[str, Settings] = {
+    f"learning rate {rate}": {"learning_rate": rate} for rate in (0.0015, 0.006)
+}
+"""For all rows."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,12 @@ class Table5Choices(Choices, Table5):
     def configs(self) -> dict[str, TranslationConfig]:
         rows = [row for row in self.rows if row != "complex-order, chosen"]  # is one of the choices
         steps = self.steps or TABLE5_STEPS
-        found = {row_name(row): with_settings(self.config(row), max_steps=steps) for row in rows}
+        found: dict[str, TranslationConfig] = {}
+        for row in rows:
+            baseline = with_settings(self.config(row), learning_rate=LEARNING_RATE, max_steps=steps)
+            found[row_name(row)] = baseline
+            for choice, settings in TABLE5_RATES.items():
+                found[row_name(row, choice)] = with_settings(baseline, **settings)
         waves = found.get(row_name("complex-order"))
         if waves is not None:
             for choice, settings in TABLE5_CHOICES.items():

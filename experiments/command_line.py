@@ -21,7 +21,7 @@ from experiments.cells import (
     table7_cells,
 )
 from experiments.cluster import Backend
-from experiments.protocol import KEY, Protocol, SearchConfig
+from experiments.protocol import KEY, Budget, Protocol, SearchConfig, Version
 from wordwave.cli.console import parsed
 from wordwave.embedding.config import COMPARED, EmbeddingKind
 from wordwave.errors import WordwaveError
@@ -37,15 +37,23 @@ if TYPE_CHECKING:
 
 
 Target = Literal[
-    "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6", "report",
-    "pairs", "acceptability", "enrich", "encoder",
+    "table1", "table2", "table3", "table4", "table5", "table6", "table7", "fig1", "fig5", "fig6",
+    "report", "pairs", "acceptability", "enrich", "encoder", "checklist",
+    "classifier", "withdraw",
 ]  # fmt: skip
 WORDS_TARGETS = ("table7", "fig1", "fig6")
 """Targets that need δ of all words."""
 MAX_ROUNDS, MAX_TRIALS = 1000, 100_000
 DatasetName = Literal["mr", "subj", "cr", "mpqa", "sst2", "sst2-sentences", "trec"]
 TranslationRow = Literal[
-    "aed", "tpe", "rope", "complex-vanilla", "complex-order", "complex-order-chosen"
+    "aed",
+    "tpe",
+    "rope",
+    "complex-vanilla",
+    "complex-order",
+    "complex-order-chosen",
+    "complex-order-shared",
+    "wave-attention",
 ]
 TRANSLATION_ROWS: dict[TranslationRow, str] = {
     "aed": "AED",
@@ -54,6 +62,21 @@ TRANSLATION_ROWS: dict[TranslationRow, str] = {
     "complex-vanilla": "complex-vanilla",
     "complex-order": "complex-order",
     "complex-order-chosen": "complex-order, chosen",
+    "complex-order-shared": "complex-order, shared frequencies",
+    "wave-attention": "Transformer + waves in attention",
+}
+
+
+LanguageModelRow = Literal[
+    "transformer-xl", "rope", "tpe", "complex-vanilla", "complex-order", "complex-order-paper"
+]
+LANGUAGE_MODEL_ROWS: dict[LanguageModelRow, str] = {
+    "transformer-xl": "transformer-xl",
+    "rope": "transformer-xl + rope",
+    "tpe": "transformer-xl + tpe",
+    "complex-vanilla": "complex-vanilla",
+    "complex-order": "complex-order",
+    "complex-order-paper": "complex-order, as in the paper",
 }
 
 
@@ -67,9 +90,9 @@ class Options:
     """
 
     target: tyro.conf.Positional[Target]
-    """table3 and report only show what was trained. Tables 5 and 6 have options of their own, and
-    so have pairs, acceptability, enrich and encoder, not in the paper: python -m experiments table5
-    --help."""
+    """table3 and report only show what was trained. Tables 1, 5, 6 have options of their own, and
+    so have pairs, acceptability, enrich, encoder, checklist and classifier, not in the paper, and
+    withdraw, which marks records: python -m experiments table5 --help."""
     folds: int = 10
     """How many of the ten folds of mr, subj, cr and mpqa."""
     seeds: int = 1
@@ -82,8 +105,8 @@ class Options:
     embeddings: tuple[EmbeddingKind, ...] = COMPARED
     """Embeddings; rope and alibi need the transformer."""
     rows: tuple[Rows, ...] = ("paper", "matched", "anchors")
-    """table2: the paper's rows, parameter-matched real baselines, and anchors (linear models and
-    fastText)."""
+    """table2: the paper's rows, parameter-matched real baselines, anchors (linear models and
+    fastText), and variants: what the paper describes but has no row for."""
     quick: bool = False
     """A small version, half an hour on two cores: 1 fold, 1 seed, few epochs, SST-2 sentences, no
     parameter-matched rows. Its results are kept apart and marked."""
@@ -92,11 +115,13 @@ class Options:
     recipes."""
     search_space: SpaceName = "narrow"
     """Search space; see wordwave search."""
-    search_on: DatasetName | None = None
-    """Search on this data set only, and use the result on all; by default each has its own
-    search."""
+    search_on: DatasetName | Literal["similar"] | None = None
+    """Search on this data set only, and use the result on all; similar: cr and sst2 use that of mr,
+    the others have their own; by default each has its own search."""
     recipes: Path | None = None
     """Folder with ENCODER.yaml, or ENCODER-DATASET.yaml, for each encoder."""
+    protocol_version: Version = "current"
+    """first: the recipes and epochs of the first records (docs/protocol.md)."""
     rounds: int = 5
     """fig5: measurements of each row."""
     jobs: int = 2
@@ -147,7 +172,8 @@ class Options:
         if self.search_trials:
             on = SST2_SENTENCES if self.quick and self.search_on == "sst2" else self.search_on
             search = SearchConfig(self.search_trials, self.search_space, on)
-        return Protocol("quick" if self.quick else "full", search, folder=self.recipes)
+        budget: Budget = "quick" if self.quick else "full"
+        return Protocol(budget, search, folder=self.recipes, version=self.protocol_version)
 
     def cells(self) -> list[TrainingCell]:
         """The trainings that the target needs."""
@@ -175,6 +201,9 @@ class LongOptions:
     steps: int | None = None
     """Updates of every row (table6 at equal time: of the real row); by default those of its
     size."""
+    batch_size: int | None = None
+    """Words (table5) or parallel streams of text (table6) per update, instead of those of the
+    size."""
     jobs: int = 2
     """Trainings at once, one thread each."""
     out: Path | None = None
@@ -185,11 +214,16 @@ class LongOptions:
     """Train nothing; show what was trained before."""
 
     @property
+    def changes(self) -> tuple[tuple[str, int], ...]:
+        """Settings that all rows have instead of their own."""
+        return () if self.batch_size is None else (("batch_size", self.batch_size),)
+
+    @property
     def trains(self) -> bool:
         return not (self.estimate_only or self.report_only)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "jobs", "seeds"):
+        for name in ("steps", "batch_size", "jobs", "seeds"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise WordwaveError(f"{name} must be at least 1, got {value}")
@@ -214,12 +248,13 @@ class Table5Options(LongOptions):
     """Parallel text; built-in needs no download."""
     rows: tuple[TranslationRow, ...] = tuple(TRANSLATION_ROWS)
     """Rows of the table; complex-order-chosen has the hyperparameters that --choices found best for
-    complex-order at 400 updates. It is a row of its own, as no other row had such a search."""
+    complex-order at 400 updates. It is a row of its own, as no other row had such a search;
+    complex-order-shared has one frequency per dimension for all words, and wider layers."""
     seeds: int = 1
     """Number of seeds: 0, 1, …"""
     choices: bool = False
-    """Instead of the table: short trainings of complex-order, each with one change, and of the
-    other rows, compared on the validation set."""
+    """Instead of the table: short trainings of every row with three learning rates, and of
+    complex-order with one change each, compared on the validation set."""
 
 
 @dataclass(frozen=True)
@@ -237,11 +272,36 @@ class Table6Options(LongOptions):
     """text8, enwik8, python-help (built in), or a text file."""
     budgets: tuple[Literal["updates", "time"], ...] = ("updates", "time")
     """At equal updates, at equal time, or both."""
+    rows: tuple[LanguageModelRow, ...] = tuple(LANGUAGE_MODEL_ROWS)
+    """Rows of the table; complex-order-paper replaces words by waves of positions in the segment,
+    and nothing else."""
     seeds: int = 2
     """Number of seeds: 0, 1, …"""
     choices: bool = False
     """Instead of the table: short trainings for what the paper leaves open, the same number for
     each row, each with one change, compared on the validation set."""
+
+
+@dataclass(frozen=True)
+class WithdrawOptions:
+    """Mark records as withdrawn. They stay in the file, and the same cells can be run again."""
+
+    where: tuple[str, ...]
+    """Which records: FIELD=VALUE of their keys, such as encoder=nb-svm; all must agree."""
+    reason: str
+    """Why, for readers of the file."""
+    table: Literal["reproduce", "table5", "table6"] = "reproduce"
+    """Of which folder: reproduce holds tables 2 and 4."""
+    out: Path = Path("results")
+    """Output folder of the tables."""
+
+
+@dataclass(frozen=True)
+class Table1Options:
+    """The data sets: their sizes, words and classes, beside the paper's."""
+
+    out: Path = Path("results/table1")
+    """Folder of the table."""
 
 
 def main(args: list[str], prog: str) -> None:
@@ -250,12 +310,16 @@ def main(args: list[str], prog: str) -> None:
     flags = ("--estimate-only", "--report-only")
     at = next((i for i, word in enumerate(args) if word not in flags), len(args))
     own = {
+        "table1": run_table1,
         "table5": run_table5,
         "table6": run_table6,
         "pairs": pair_commands.run_pairs,
         "acceptability": pair_commands.run_acceptability,
         "enrich": pair_commands.run_enrich,
         "encoder": pair_commands.run_encoder,
+        "checklist": pair_commands.run_checklist,
+        "classifier": pair_commands.run_classifier,
+        "withdraw": run_withdraw,
     }
     if (run := own.get(" ".join(args[at : at + 1]))) is not None:
         run([*args[:at], *args[at + 1 :]], f"{prog} {args[at]}")
@@ -330,6 +394,42 @@ def train_classifiers(options: Options, store: Store, words: Store, console: Con
         launcher.train(cells, CellRun(protocol), protocol.key)
 
 
+def run_table1(args: list[str], prog: str) -> None:
+    """`python -m experiments table1`"""
+    options = parsed(Table1Options, args, prog)
+    from experiments.launch import show
+    from experiments.table1 import table1
+    from wordwave.cli.console import Console
+
+    show([table1()], options.out, [], Console())
+
+
+def run_withdraw(args: list[str], prog: str) -> None:
+    """`python -m experiments withdraw`"""
+    from experiments.long_table import KEY as LONG_KEY
+    from experiments.records import is_record, upgrade, upgrade_long
+    from wordwave.grid import Store
+
+    options = parsed(WithdrawOptions, args, prog)
+    path = options.out / options.table / "records.jsonl"
+    if not path.is_file():
+        raise WordwaveError(f"there is no file '{path}'")
+    if options.table == "reproduce":
+        store = Store(path, KEY, is_record, upgrade=upgrade)
+    else:
+        store = Store(path, LONG_KEY, upgrade=upgrade_long)
+    wanted = [condition.partition("=")[::2] for condition in options.where]
+    for name, _ in wanted:
+        if name not in store.key:
+            raise WordwaveError(f"where must name one of {', '.join(store.key)}, got {name!r}")
+    found = [r for r in store.records() if all(str(r.get(name)) == value for name, value in wanted)]
+    if not found:
+        raise WordwaveError(f"'{path}' has no record with {' and '.join(options.where)}")
+    for record in found:
+        store.withdraw(record, options.reason)
+    print(f"{len(found)} records withdrawn in '{path}'.")
+
+
 def run_table5(args: list[str], prog: str) -> None:
     """`python -m experiments table5`"""
     options = parsed(Table5Options, args, prog)
@@ -345,6 +445,7 @@ def run_table5(args: list[str], prog: str) -> None:
         rows=tuple(TRANSLATION_ROWS[row] for row in options.rows),
         steps=options.steps,
         seeds=options.seeds,
+        changes=options.changes,
         measures=options.trains,
     )
     check_grid(len(table.configs()), options.seeds, options.jobs)
@@ -361,7 +462,7 @@ def run_table6(args: list[str], prog: str) -> None:
     options = parsed(Table6Options, args, prog)
     from experiments.choices import Table6Choices, choices_table
     from experiments.launch import show
-    from experiments.table6 import Table6, draw_table6, table6_table
+    from experiments.table6 import ROWS, Table6, draw_table6, table6_table
 
     kind = Table6Choices if options.choices else Table6
     table = kind(
@@ -371,6 +472,8 @@ def run_table6(args: list[str], prog: str) -> None:
         steps=options.steps,
         seeds=options.seeds,
         budgets=options.budgets,
+        rows=tuple(LANGUAGE_MODEL_ROWS[row] for row in options.rows),
+        changes=options.changes,
         measures=options.trains,
     )
     check_grid(len(table.configs()) * len(options.budgets), options.seeds, options.jobs)
@@ -378,6 +481,7 @@ def run_table6(args: list[str], prog: str) -> None:
         if console is not None and isinstance(table, Table6Choices):
             show([choices_table(table)], table.out, [], console)
         elif console is not None:
+            table = replace(table, rows=ROWS)  # whatever was trained now or before
             show([table6_table(table)], table.out, draw_table6(table), console)
 
 

@@ -342,7 +342,7 @@ def groups(model: nn.Module, settings: MatchingTrainingConfig) -> list[dict[str,
 def read_paws(name: str, split: str) -> TextPairs:
     """One file of a PAWS data set; the others are not opened."""
     dataset = dataset_named(name, "matching")
-    columns = {"text_a": "text_a", "text_b": "text_b", "label": "label"}
+    columns: dict[str, Any] = {"text_a": "text_a", "text_b": "text_b", "label": "label"}
     pairs = read_pairs(
         dataset.path(dataset.file(split)), **columns, checked=class_cell(dataset.classes)
     )

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.anchors import check_installed
 from experiments.cells import TrainingCell
 from experiments.cluster import Backend, start_workers_on
 from experiments.protocol import Protocol, load_cell_splits
@@ -20,6 +19,7 @@ from experiments.training_runs import CellRun
 from wordwave.cli.progress import COUNT, progress, run_grid
 from wordwave.errors import WordwaveError
 from wordwave.grid import Grid
+from wordwave.search.baselines import check_installed
 
 if TYPE_CHECKING:
     from experiments.long_table import LongTable
@@ -47,7 +47,7 @@ class Launcher:
         if self.estimate_only:
             return
         for name in {cell.encoder for cell in cells if cell.is_anchor}:
-            check_installed(name)
+            check_installed(name, "leave it out with --rows paper matched")
         for dataset in {cell.dataset for cell in cells}:
             load_cell_splits(dataset)
         if self.protocol.search is not None:

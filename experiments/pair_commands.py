@@ -1,20 +1,27 @@
-"""`python -m experiments pairs`, `enrich` and `encoder`: on sentence pairs, not in the paper."""
+"""`python -m experiments pairs`, `acceptability`, `enrich`, `encoder` and `checklist`: on sentence
+pairs, not in the paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from wordwave.cli.console import parsed
 from wordwave.errors import WordwaveError
 from wordwave.grid import check_grid
+from wordwave.limits import COUNT, Limited
+from wordwave.search.baselines import check_installed
 
 if TYPE_CHECKING:
     from wordwave.grid import Record
 
 PairSet = Literal["paws-wiki", "paws-qqp", "sts-b", "sick"]
 AcceptabilitySet = Literal["cola", "cola-vectors", "cola-pretrained", "blimp"]
+ClassifierRow = Literal[
+    "waves", "waves-vectors", "tfidf", "tfidf-char", "fasttext-library", "tpe", "none"
+]
+ChecklistRow = Literal["waves", "waves-context", "none", "cnn", "tfidf", "fasttext-library"]
 EnrichVariant = Literal["frozen", "plain", "enriched", "replaced"]
 
 
@@ -154,6 +161,60 @@ class EncoderOptions:
     and of CBOW and CMOW."""
     report_only: bool = False
     """Train and score nothing; show what was scored before."""
+
+
+@dataclass(frozen=True)
+class ChecklistOptions(Limited):
+    """Negation and word order: the checklist of minimal pairs, after training on SST-2's phrases.
+
+    All rows have default settings. Held-out templates and words are scored with --score-held-out
+    only. Run the same command again to resume.
+    """
+
+    rows: tuple[ChecklistRow, ...] = get_args(ChecklistRow)
+    """Rows to train; tfidf is trained once, the others with each seed."""
+    seeds: Annotated[int, (1, 1000)] = 3
+    """Number of seeds: 0, 1, …"""
+    score_held_out: bool = False
+    """Score the held-out templates and words as well: once, at the end."""
+    phrases: Annotated[int, COUNT] = 0
+    """Training phrases, a random sample, for a first look; 0 for all."""
+    epochs: Annotated[int | None, (1, 10_000)] = None
+    """Epochs of all rows but tfidf and fasttext-library; by default those of a classifier."""
+    jobs: Annotated[int, (1, 1024)] = 2
+    """Trainings at once, one thread each."""
+    out: Path = Path("results/checklist")
+    """Folder of records and tables."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
+
+
+@dataclass(frozen=True)
+class ClassifierOptions(Limited):
+    """The default classifier beside TF-IDF and fastText, from 60 texts to all of a data set.
+
+    All rows have default settings and the same draws of training texts. Without --score-test, the
+    validation parts of mr, subj and trec are scored, on which the defaults were chosen. Run the
+    same command again to resume.
+    """
+
+    rows: tuple[ClassifierRow, ...] = ("waves", "tfidf", "tfidf-char", "fasttext-library")
+    """Rows to train; tpe and none: ours with sinusoids added to word vectors, and without."""
+    data: tuple[str, ...] = ()
+    """Data sets: mr, subj, trec, and with --score-test cr, mpqa, sst2-sentences and imdb; by
+    default all of these. precedence: a generated task, scored alone."""
+    train_sizes: tuple[int, ...] = (60, 200, 600, 2000, 0)
+    """Numbers of training texts; 0 for all."""
+    draws: Annotated[int, (1, 1000)] = 10
+    """Draws of at most 600 training texts; of more, at most 3."""
+    score_test: bool = False
+    """Score the test parts instead: once, with defaults that do not change any more."""
+    jobs: Annotated[int, (1, 1024)] = 2
+    """Trainings at once, one thread each."""
+    out: Path = Path("results/classifier")
+    """Folder of records and tables."""
+    report_only: bool = False
+    """Train nothing; show what was trained before."""
 
 
 def run_pairs(args: list[str], prog: str) -> None:
@@ -301,3 +362,59 @@ def run_encoder(args: list[str], prog: str) -> None:
         for part in ("dev", "test") if options.score_test else ("dev",):
             experiment.score(part)
     show([experiment.table()], options.out, [], console)
+
+
+def run_checklist(args: list[str], prog: str) -> None:
+    """`python -m experiments checklist`"""
+    options = parsed(ChecklistOptions, args, prog)
+    from experiments.checklist import ChecklistTable
+    from experiments.launch import show
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import completed
+
+    for name in () if options.report_only else options.rows:
+        check_installed(name, "leave it out of --rows")
+    table = ChecklistTable(
+        options.out,
+        options.rows,
+        options.seeds,
+        options.score_held_out,
+        options.phrases,
+        options.epochs,
+    )
+    console = Console()
+    with completed(table.grid, console, report_only=options.report_only, n_jobs=options.jobs) as (
+        records,
+        note,
+    ):
+        show(table.tables(records, note), options.out, [], console, n_printed=1)
+
+
+def run_classifier(args: list[str], prog: str) -> None:
+    """`python -m experiments classifier`"""
+    options = parsed(ClassifierOptions, args, prog)
+    from experiments.classifier import CHOSEN_ON, DATA, PRECEDENCE, ClassifierTable
+    from experiments.launch import show
+    from wordwave.cli.console import Console
+    from wordwave.cli.progress import completed
+
+    known: tuple[str, ...] = DATA if options.score_test else CHOSEN_ON
+    known = (PRECEDENCE,) if PRECEDENCE in options.data else known
+    if wrong := sorted(set(options.data) - set(known)):
+        raise WordwaveError(f"--data must be among {', '.join(known)}, got {', '.join(wrong)}")
+    for name in () if options.report_only else options.rows:
+        check_installed(name, "leave it out of --rows")
+    table = ClassifierTable(
+        options.out,
+        options.rows,
+        options.data or known,
+        (0,) if PRECEDENCE in options.data else options.train_sizes,
+        options.draws,
+        options.score_test,
+    )
+    console = Console()
+    with completed(table.grid, console, report_only=options.report_only, n_jobs=options.jobs) as (
+        records,
+        note,
+    ):
+        show(table.tables(records, note), options.out, [], console)

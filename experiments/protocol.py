@@ -36,10 +36,20 @@ KEY = (
 )
 """What identifies a record; `settings` are those the protocol sets of text, model and training."""
 
-EPOCH_FACTORS = {"mr": 0.4, "subj": 0.4, SST2_SENTENCES: 0.4, "mpqa": 0.6, "sst2": 0.2}
-"""Larger data sets are trained for fewer epochs, the same for every row: 600 to 2,700 updates of a
-CNN."""
+Version = Literal["first", "current"]
+FIRST_RECIPES = Path(__file__).parent / "first_recipes"
+EPOCH_FACTORS: dict[Version, dict[str, float]] = {
+    "first": {"mr": 0.4, "subj": 0.4, SST2_SENTENCES: 0.4, "mpqa": 0.6, "sst2": 0.2},
+    "current": {"mr": 0.6, "subj": 0.6, SST2_SENTENCES: 0.6, "mpqa": 0.8, "sst2": 0.3},
+}
+"""Larger data sets are trained for fewer epochs, the same for every row. In the first version of
+the protocol the last epoch was often the best one."""
 QUICK_EPOCHS = {"fasttext": 5, "cnn": 2, "lstm": 2, "transformer": 1}
+
+SIMILAR = {"cr": "mr", "sst2": "mr", SST2_SENTENCES: "mr"}
+"""Reviews, which may use the hyperparameters that were searched on MR."""
+SEARCH_EPOCHS = 0.5
+"""Trials of the search space "table" are trained for this share of the epochs."""
 
 Budget = Literal["full", "quick"]
 SearchKey = tuple[str, str, str]
@@ -53,7 +63,8 @@ class SearchConfig:
     trials: int
     space: SpaceName = "narrow"
     on: str | None = None
-    """The data set whose best hyperparameters all others use; `None`: each has its own search."""
+    """The data set whose best hyperparameters all others use; `"similar"`: see `SIMILAR`; `None`:
+    each has its own search."""
 
     def to_dict(self) -> Record:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -66,7 +77,12 @@ class SearchConfig:
 
     def key(self, cell: TrainingCell) -> SearchKey:
         """The search whose result a cell uses."""
-        return self.on or cell.dataset, cell.encoder, cell.embedding
+        on = SIMILAR.get(cell.dataset, cell.dataset) if self.on == "similar" else self.on
+        return on or cell.dataset, cell.encoder, cell.embedding
+
+
+MAX_LENGTH = 512
+"""Words of a text, which is more than any of these has."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +94,15 @@ class Protocol:
         search: where hyperparameters come from; `None` for the recipes.
         best_settings: the results of the searches.
         folder: recipes to use instead, ENCODER-DATASET.yaml or ENCODER.yaml.
+        version: `first` for the recipes and epochs of the first records, with narrow windows in
+            the CNN and one dropout for word vectors and features.
     """
 
     budget: Budget = "full"
     search: SearchConfig | None = None
     best_settings: Mapping[SearchKey, Record] = field(default_factory=dict)
     folder: Path | None = None
+    version: Version = "current"
     # Folds and seeds share settings, and a grid asks for them a thousand times.
     _cache: dict[TrainingCell, Record] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -98,12 +117,8 @@ class Protocol:
 
     def key(self, cell: TrainingCell, kind: str = "run") -> Record:
         """What identifies the record of a cell."""
-        return {
-            "kind": kind,
-            **asdict(cell),
-            **self.common_key(),
-            "settings": self.settings(cell),
-        }
+        key = {"kind": kind, **asdict(cell), **self.common_key(), "settings": self.settings(cell)}
+        return {**key, "search": None} if cell.is_anchor else key
 
     def covers(self, cell: TrainingCell) -> bool:
         """Whether there is a recipe for the cell, and the result of a search if it needs one."""
@@ -127,7 +142,9 @@ class Protocol:
 
     def config(self, cell: TrainingCell) -> ClassificationConfig:
         """The complete configuration of a cell."""
-        given = self._given(cell) | {"data": cell.dataset, "fold": cell.fold, "seed": cell.seed}
+        place = {"data": cell.dataset, "fold": cell.fold, "seed": cell.seed}
+        # The number of learned positions, which counts among the parameters of `pe`.
+        given = {"max_length": MAX_LENGTH} | self._given(cell) | place
         return with_settings(ClassificationConfig(), **given)
 
     def without_search(self) -> Protocol:
@@ -146,12 +163,15 @@ class Protocol:
         given = self._recipe(cell) | flat(found)
         if self.budget == "quick":
             given["epochs"] = QUICK_EPOCHS[cell.encoder]
+        if cell.encoder == "cnn":  # always in the key: records without it had narrow windows
+            given.setdefault("padding", ClassificationConfig().model.padding)
         row = {"encoder": cell.encoder, "embedding": cell.embedding}
         return given | row | VARIANTS[cell.variant]
 
     def _recipe(self, cell: TrainingCell) -> dict[str, Any]:
         """The same for every embedding."""
-        folder = self.folder or recipes.FOLDER
+        shipped = FIRST_RECIPES if self.version == "first" else recipes.FOLDER
+        folder = self.folder or shipped
         own, general = (
             folder / f"{name}.yaml" for name in (f"{cell.encoder}-{cell.dataset}", cell.encoder)
         )
@@ -161,8 +181,9 @@ class Protocol:
         settings = read_settings(path)
         from_dict(ClassificationConfig, settings, where=f"'{path}'")  # names the file in errors
         recipe = flat(settings)
-        if self.folder is None and path == general and cell.dataset in EPOCH_FACTORS:
-            recipe["epochs"] = max(round(EPOCH_FACTORS[cell.dataset] * recipe["epochs"]), 1)
+        factors = EPOCH_FACTORS[self.version]
+        if self.folder is None and path == general and cell.dataset in factors:
+            recipe["epochs"] = max(round(factors[cell.dataset] * recipe["epochs"]), 1)
         return recipe
 
 

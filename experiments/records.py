@@ -14,7 +14,7 @@ from experiments.anchors import ANCHORS
 from experiments.cells import DATASETS, SST2_SENTENCES, VARIANTS
 from wordwave.embedding.config import EMBEDDING_KINDS
 from wordwave.grid import Count, Positive, Record, Share, fits
-from wordwave.migrate import upgrade_record
+from wordwave.migrate import padding_of, upgrade_record
 from wordwave.models.config import ENCODERS
 
 _PACKAGES = ("wordwave", "torch", "numpy", "scikit-learn", "accelerate", "fasttext-numpy2")
@@ -68,6 +68,8 @@ class _Optional(TypedDict, total=False):
 
     test_macro_f1: Share
     correct: str
+    unsearched_accuracy: Share
+    n_unsearched: Count
     epochs: Count
     cpu_seconds: _Seconds
     words_per_second: Positive
@@ -153,7 +155,20 @@ def upgrade(record: Record) -> Record:
     record = {_RENAMED.get(name, name): value for name, value in former.items()}
     if isinstance(record.get("search"), dict):
         record["search"] = {{"pool": "space"}.get(k, k): v for k, v in record["search"].items()}
+    if record.get("encoder") in ANCHORS:
+        record["search"] = None  # they have hyperparameters of their own
+    match record:
+        case {"encoder": "cnn", "settings": {"model": dict()} as settings}:
+            record["settings"] = _with_padding(settings)
+        case {"settings": {"cells": dict(cells)} as settings}:
+            new = {n: _with_padding(c) if n.startswith("cnn ") else c for n, c in cells.items()}
+            record["settings"] = {**settings, "cells": new}
     return record
+
+
+def _with_padding(settings: Record) -> Record:
+    """The settings of a CNN that say nothing of its windows: they were narrow."""
+    return {**settings, "model": {"padding": padding_of("cnn"), **settings["model"]}}
 
 
 def upgrade_long(record: Record) -> Record:

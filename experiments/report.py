@@ -129,6 +129,7 @@ def report(results: Results, picture: str | None = None) -> str:
         claims.cost_is_negligible(results.timing),
     ]
     flags = " --quick" if protocol.budget == "quick" else ""
+    flags += " --protocol-version first" if protocol.version == "first" else ""
     flags += "" if protocol.search is None else protocol.search.flags()
     n = len(claims.measured_cells(summary))
     lines = [

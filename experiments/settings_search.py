@@ -15,8 +15,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from experiments.cells import TrainingCell
-from experiments.protocol import Protocol, SearchConfig, SearchKey, load_cell_splits
+from experiments.protocol import (
+    SEARCH_EPOCHS,
+    Protocol,
+    SearchConfig,
+    SearchKey,
+    load_cell_splits,
+)
 from experiments.records import provenance
+from wordwave.config_io import with_settings
 from wordwave.embedding.config import PAPER_EMBEDDINGS
 from wordwave.errors import WordwaveError
 
@@ -110,6 +117,9 @@ class SearchRun:
         # A search with more trials continues the one that is there.
         name = f"{cell.dataset}-{cell.encoder}-{cell.embedding}{quick}-{space}"
         config = self.protocol.without_search().config(cell)
+        if space == "table" and config.training.epochs:
+            epochs = max(round(SEARCH_EPOCHS * config.training.epochs), 2)
+            config = with_settings(config, epochs=epochs)
         splits = replace(load_cell_splits(cell.dataset), test=None)
         return SearchPlan(config, space, splits, self.folder / name, trials)
 

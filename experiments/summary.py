@@ -104,11 +104,18 @@ def protocol_notes(protocol: Protocol) -> list[str]:
     else:
         search = protocol.search
         where = f"on {search.on}, for all data sets" if search.on else "on each data set's fold 0"
+        if search.on == "similar":
+            where = "on fold 0 of MR (for CR and SST-2 too), SUBJ, MPQA and TREC"
+        rule = (
+            "among trials within one standard error of the best, the one with the best mean over "
+            "the five embeddings"
+        )
+        if search.space == "table":
+            rule = "what only some rows have is searched within the same number of trials"
         notes = [
             f"Hyperparameters: the best of {search.trials} trials for each encoder and embedding, "
             f"search space “{search.space}”, by validation accuracy {where}, fixed for all folds "
-            "and seeds; among trials within one standard error of the best, the one with the best "
-            "mean over the five embeddings. Parameter-matched rows and variants use those of "
+            f"and seeds; {rule}. Parameter-matched rows and variants use those of "
             "their embedding; anchors have their own."
         ]
     if protocol.budget == "quick":

@@ -16,6 +16,7 @@ from wordwave.config_io import to_dict
 from wordwave.models.config import ModelConfig
 
 if TYPE_CHECKING:
+    from wordwave.data.splits import Splits
     from wordwave.grid import Record
     from wordwave.tasks.classification import ClassificationJob
     from wordwave.tasks.classifier import TextClassifier
@@ -53,12 +54,13 @@ def run_model(protocol: Protocol, cell: TrainingCell) -> tuple[Record, TextClass
         job = widen(job, waves)
     classifier, training = job.text_model, job.training()
     wall, cpu = time.perf_counter(), time.process_time()
-    for _ in training.run():
+    for _ in job.run(training):
         pass
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     assert job.test is not None
     progress, targets = training.progress, job.test.targets
     predictions = logits_of(classifier.model, job.test.sentences).argmax(-1)
+    correct = (predictions == targets).tolist()
     scores = score(targets, predictions, classifier.labels)
     record = {
         **protocol.key(cell),
@@ -67,7 +69,8 @@ def run_model(protocol: Protocol, cell: TrainingCell) -> tuple[Record, TextClass
         "test_accuracy": scores.accuracy,
         "test_macro_f1": scores.macro_f1,
         "n_test": scores.n,
-        "correct": pack_bits((predictions == targets).tolist()),
+        "correct": pack_bits(correct),
+        **without_searched(protocol, cell, splits, correct),
         "dev_accuracy": progress.best_score,
         "best_epoch": progress.best_epoch,
         "epochs": progress.epoch,
@@ -79,6 +82,22 @@ def run_model(protocol: Protocol, cell: TrainingCell) -> tuple[Record, TextClass
         **provenance(),
     }
     return record, classifier
+
+
+def without_searched(
+    protocol: Protocol, cell: TrainingCell, splits: Splits, correct: list[bool]
+) -> Record:
+    """The accuracy without test examples that a search was validated on: fold 0's validation set
+    is in the test sets of the other folds."""
+    if protocol.search is None or protocol.search.key(cell)[0] != cell.dataset or not cell.fold:
+        return {}
+    searched, test = load_cell_splits(cell.dataset).dev, splits.test
+    assert searched is not None
+    assert test is not None
+    known = {*zip(searched.texts, searched.labels, strict=True)}
+    examples = zip(test.texts, test.labels, correct, strict=True)
+    rest = [right for text, label, right in examples if (text, label) not in known]
+    return {"n_unsearched": len(rest), "unsearched_accuracy": fmean(rest)}
 
 
 def run_anchor(protocol: Protocol, cell: TrainingCell) -> Record:

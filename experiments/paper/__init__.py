@@ -40,6 +40,17 @@ def ablation() -> dict[tuple[str, str], tuple[float, float]]:
     }
 
 
+@cache
+def datasets() -> dict[str, dict[str, str]]:
+    """Table 1: sizes as printed, by data set."""
+    return {row["dataset"]: row for row in _rows("datasets.csv")}
+
+
+def reported(table: str) -> dict[str, str]:
+    """The starred rows of "table5" or "table6", which the paper took from others."""
+    return {row["model"]: row["value"] for row in _rows("reported.csv") if row["table"] == table}
+
+
 def sensitive_words(side: str) -> list[str]:
     """Table 7: the words of "greatest" or "smallest" δ."""
     return [row["word"] for row in _rows("words.csv") if row["delta"] == side]

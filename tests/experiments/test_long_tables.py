@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments import table5
-from experiments.choices import TABLE5_CHOICES
+from experiments.choices import TABLE5_CHOICES, TABLE5_RATES
 
 SMALL = {
     "dim": 8, "n_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward_dim": 8,
@@ -45,7 +45,10 @@ def test_table5_estimates_trains_resumes_and_shows(experiments, monkeypatch, tmp
     assert code == 0 and "complex-order: low frequencies" in out and "choices.md" in out
     records = [json.loads(line) for line in (tmp_path / "records.jsonl").open()]
     chosen = [r for r in records if ":" in r["row"]]
-    assert len(chosen) == 1 + len(TABLE5_CHOICES) and all(r["test"] is None for r in chosen)
+    assert len(chosen) == 1 + len(TABLE5_CHOICES) + len(TABLE5_RATES)
+    assert all(r["test"] is None for r in chosen)
+    tuned = [r for r in records if ":" not in r["row"]]
+    assert all(r["length_penalty"] in table5.LENGTH_PENALTIES for r in tuned)
     for rows in ([], ["aed", "aed"]):
         code, out, err = experiments("table5", "--rows", *rows, "--out", tmp_path)
         assert code == 2 and "rows must name at least one, and each once" in err
@@ -88,7 +91,7 @@ def test_table6_trains_and_shows(experiments, tmp_path, monkeypatch):
     code, out, err = experiments(*words, "--choices")
     assert code == 0 and "positions within words" in out and "choices.md" in out
     records = (tmp_path / "out/records.jsonl").read_text()
-    assert records.count("test_bpc") == 5 and "magnitude attention scores" in records
+    assert records.count("test_bpc") == 6 and "magnitude attention scores" in records
     code, out, err = experiments(*words, "--choices", "--size", "paper")
     assert code == 2 and "choices are for the size 'small', got 'paper'" in err
 
@@ -108,7 +111,8 @@ def test_every_row_of_table6_has_as_many_choices():
     configs = Table6Choices(Path("unused"), seeds=1).configs()
     rows = [baseline_of(row) for row in configs]
     assert len({rows.count(row) for row in rows}) == 1
-    assert {row.partition(":")[0] for row in rows} == set(ROWS) - {"transformer-xl + tpe"}
+    alike = {"transformer-xl + tpe", "complex-order, as in the paper"}
+    assert {row.partition(":")[0] for row in rows} == set(ROWS) - alike
     for row, choices in TABLE6_CHOICES.items():
         pinned = TABLE6_BASELINE | TABLE6_SIZES[row]
         assert all(name in pinned for changes in choices.values() for name in changes)

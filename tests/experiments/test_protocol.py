@@ -1,7 +1,9 @@
 """Who is trained on what, with which settings, and what a record's key holds."""
 
+import json
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from statistics import fmean
 
 import pytest
@@ -16,18 +18,28 @@ from experiments.cells import (
     table4_cells,
 )
 from experiments.protocol import KEY, Protocol, SearchConfig, load_cell_splits
+from experiments.records import upgrade
 from experiments.settings_search import (
+    SearchRun,
     search_cells,
     search_key,
     select_settings,
     with_best_settings,
 )
 from experiments.statistics import unpack_bits
-from experiments.training_runs import CellRun, match_parameters, model_size, run_model, widen
+from experiments.training_runs import (
+    CellRun,
+    match_parameters,
+    model_size,
+    run_model,
+    widen,
+    without_searched,
+)
 from wordwave.config_io import flatten, with_settings
 from wordwave.embedding.config import PAPER_EMBEDDINGS
 from wordwave.grid import Store
 from wordwave.models.config import ENCODERS, ModelConfig
+from wordwave.search.spaces import given
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.config import TextConfig
 
@@ -197,8 +209,59 @@ def test_one_search_may_serve_all_data_sets(tmp_path, tiny_recipes):
 
 
 def test_large_sets_are_read_less_often():
-    epochs = {d: Protocol().config(TrainingCell(d, "cnn", "tpe")).training.epochs for d in DATASETS}
-    assert epochs == {"mr": 4, "subj": 4, "cr": 10, "mpqa": 6, "sst2": 2, "trec": 10}
+    def epochs(protocol):
+        cells = (TrainingCell(dataset, "cnn", "tpe") for dataset in DATASETS)
+        return [protocol.config(cell).training.epochs for cell in cells]
+
+    assert epochs(Protocol()) == [6, 6, 10, 8, 3, 10]
+    assert epochs(Protocol(version="first")) == [4, 4, 10, 6, 2, 10]
+
+
+def test_the_first_version_has_narrow_windows_and_one_dropout():
+    cell = TrainingCell("mr", "cnn", "tpe")
+    first, now = (Protocol(version=v).config(cell).model for v in ("first", "current"))
+    assert (first.padding, first.word_vector_dropout, first.dropout) == ("narrow", 0.5, 0.5)
+    assert (now.padding, now.word_vector_dropout, now.dropout) == ("wide", 0.0, 0.5)
+
+
+def test_records_of_a_cnn_that_say_nothing_of_its_windows_are_of_the_first_version():
+    cell = TrainingCell("mr", "cnn", "tpe")
+    key = Protocol(version="first").key(cell)
+    old = json.loads(json.dumps(key))
+    del old["settings"]["model"]["padding"]
+    assert upgrade(old) == key != Protocol().key(cell)
+
+
+def test_reviews_use_what_was_searched_on_mr():
+    search = SearchConfig(8, "table", "similar")
+    of = {d: search.key(TrainingCell(d, "cnn", "tpe"))[0] for d in (*DATASETS, SST2_SENTENCES)}
+    assert of == {"mr": "mr", "cr": "mr", "sst2": "mr", SST2_SENTENCES: "mr"} | {
+        name: name for name in ("subj", "mpqa", "trec")
+    }
+    assert search.flags() == " --search-trials 8 --search-space table --search-on similar"
+
+
+def test_a_search_of_the_table_is_short_and_starts_from_the_recipe(tmp_path, tiny_home):
+    for encoder, embedding in product(ENCODERS, PAPER_EMBEDDINGS):
+        protocol = Protocol(search=SearchConfig(8, "table"))
+        cell = TrainingCell("trec", encoder, embedding)
+        plan = SearchRun(protocol, tmp_path)._plan(cell)
+        whole = protocol.without_search().config(cell).training.epochs
+        assert plan.config.training.epochs == whole / 2 and plan.parts.test is None
+        assert given(plan.varied, plan.config) is not None, "the first trial is the recipe"
+
+
+def test_accuracy_without_examples_that_a_search_was_validated_on(tiny_home):
+    protocol = Protocol(search=SearchConfig(8, "table"))
+    cell = TrainingCell("cr", "fasttext", "none", fold=1)
+    splits, searched = load_cell_splits("cr", 1), load_cell_splits("cr").dev
+    known = set(zip(searched.texts, searched.labels, strict=True))
+    examples = zip(splits.test.texts, splits.test.labels, strict=True)
+    correct = [example not in known for example in examples]
+    found = without_searched(protocol, cell, splits, correct)
+    assert found == {"n_unsearched": sum(correct), "unsearched_accuracy": 1.0}
+    for other in (replace(cell, fold=0), replace(cell, dataset="trec")):
+        assert without_searched(Protocol(search=SearchConfig(8, on="mr")), other, splits, []) == {}
 
 
 def test_what_a_search_chose_counts_more_than_the_recipe(tmp_path, tiny_recipes):

@@ -7,14 +7,23 @@ from pathlib import Path
 import pytest
 
 RESULTS = Path(__file__).parents[2] / "results"
-SEARCH = ("--search-trials", "5", "--search-on", "trec")
+SEARCH = ("--protocol-version", "first", "--search-trials", "5", "--search-on", "trec")
+TABLE5 = ("aed", "tpe", "rope", "complex-vanilla", "complex-order", "complex-order-chosen")
+TABLE6 = ("transformer-xl", "rope", "tpe", "complex-vanilla", "complex-order")
+"""The rows that were trained so far."""
 COMMANDS = {
     "reproduce": [
         *((target, *SEARCH) for target in ("table2", "table3", "table4", "table7")),
         *((target, *SEARCH) for target in ("fig1", "fig5", "fig6", "report")),
     ],
-    "table5": [("table5", "--steps", "6000"), ("table5", "--choices", "--steps", "400")],
-    "table6": [("table6", "--steps", "2000"), ("table6", "--choices", "--seeds", "1")],
+    "table5": [
+        ("table5", "--steps", "6000", "--rows", *TABLE5),
+        ("table5", "--choices", "--steps", "400"),
+    ],
+    "table6": [
+        ("table6", "--steps", "2000", "--rows", *TABLE6),
+        ("table6", "--choices", "--seeds", "1"),
+    ],
     "pairs": [
         *(("pairs", "--data", data) for data in ("paws-wiki", "paws-qqp", "sts-b", "sick")),
         ("pairs", "--ablation"),

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from experiments import claims, paper
-from experiments.cells import TrainingCell, table2_cells, table4_cells
+from experiments import claims, paper, table1
+from experiments.cells import TABLE2_VARIANTS, TrainingCell, table2_cells, table4_cells
 from experiments.figures import draw_fig1, draw_fig5, draw_fig6
 from experiments.protocol import Protocol, SearchConfig
 from experiments.report import Results, report
@@ -296,3 +296,36 @@ def test_the_report_tells_all_of_it(lexicon):
     assert "| cnn | tpe | trec | learning_rate 0.002 |" in text
     assert "`python -m experiments report --search-trials 5 --search-on trec`" in text
     assert "infersent" in table3(summary, PROTOCOL).to_markdown()
+
+
+def test_table1_counts_the_data_sets_and_has_the_papers_sizes(tiny_home, monkeypatch):
+    monkeypatch.setattr(table1, "DATASETS", ("cr", "trec"))
+    cr, trec = table1.table1().rows
+    assert cr[0] == "cr (CV)" and sum(cr[1:4]) == 80 and cr[6:] == [2, "4K", "CV", "6K"]
+    assert trec[:1] + trec[3:4] == ["trec", 24] and trec[6:] == [6, "5.4k", "0.5k", "10k"]
+
+
+def test_rows_of_fewer_folds_are_named_and_rows_without_runs_left_out():
+    cells = table2_cells(folds=2, rows=("paper",), datasets=("mr",), encoders=("transformer",))
+    records = [record(c, 0.7) for c in cells if not (c.embedding == "rope" and c.fold)]
+    ablation = TrainingCell("sst2-sentences", "transformer", "tpe", "matched")
+    made = table2(Summary.of([*records, record(ablation, 0.7)], PROTOCOL), PROTOCOL)
+    assert "tpe, parameter-matched" not in [row[0] for row in made.rows]
+    (note,) = [note for note in made.notes if note.startswith("Fewer runs")]
+    assert note.endswith(": transformer rope.")
+
+
+def test_variants_are_rows_of_their_encoder():
+    cells = table2_cells(rows=("variants",), datasets=("mr",), folds=1)
+    assert len(cells) == len({*cells}) == len(TABLE2_VARIANTS)
+    for cell in cells:  # every one of them can be built
+        assert Protocol().config(cell).model.dim
+    only = table2_cells(rows=("variants",), datasets=("mr",), folds=1, encoders=("cnn",))
+    assert {cell.variant for cell in only} == {
+        "complex-head", "trainable-sinusoids", "narrow", "real-layers"
+    }  # fmt: skip
+
+
+def test_rows_reported_by_others_are_context():
+    assert paper.reported("table5")["AED + BPE (Sennrich et al. 2016)"] == "34.2"
+    assert len(paper.reported("table6")) == 4
