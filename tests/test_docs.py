@@ -1,8 +1,10 @@
 """README, CONTRIBUTING and docs: links lead somewhere, and every command and Python block runs.
 
 A command is first parsed as it stands, then run in a temporary folder by one rule: an option of
-`SMALL` that it has takes the small value, and nothing else of it changes. Files and data sets that
-it names are stand-ins of a few rows. Commands of other programs are checked as `OTHERS` says.
+`SMALL` that it has takes the small value unless its own is smaller, a grid has the rows and data
+sets of `GRID` unless the command names its own, and nothing else of it changes. Files and data sets
+that it names are stand-ins of a few rows, and worker processes are played by this one. Commands of
+other programs are checked as `OTHERS` says.
 """
 
 import csv
@@ -10,6 +12,7 @@ import dataclasses
 import gzip
 import io
 import os
+import pickle
 import re
 import runpy
 import shlex
@@ -29,6 +32,8 @@ import numpy as np
 import pytest
 import tyro
 import yaml
+
+from wordwave.workers import InProcess
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
@@ -62,12 +67,19 @@ SMALL = {
     "pairs": "12",
 }
 """Sizes, as flags of commands and as keys of the recipes that `--recipes` names."""
+GRID = {
+    "datasets": "mr trec",  # one with folds, one with a test set of its own
+    "embeddings": "tpe complex-order rope",
+    "encodings": "nope rope+random wave-attention",
+}
+"""Of a grid; tests/experiments trains every row of Table 2, tests/lab every position encoding."""
 
 FASTTEXT = """
 from types import SimpleNamespace
 
 def train_supervised(*args, **settings):
-    return SimpleNamespace(predict=lambda texts: ([["__label__0"]] * len(texts), None))
+    predict = lambda texts: ([["__label__0"]] * len(texts), None)
+    return SimpleNamespace(predict=predict, words=[])
 """
 """Used where the extra `anchors` is not installed."""
 KINDS = ("good", "awful", "so", "why", "who", "where")
@@ -84,6 +96,14 @@ class Command:
 
     def __str__(self):
         return shlex.join((self.program, *self.words))
+
+
+class Played(InProcess):
+    """Worker processes that cost no start: tasks are sent as to a process, and run in this one."""
+
+    def _start(self, task):
+        self._run, task = pickle.loads(pickle.dumps((self._run, task)))
+        return super()._start(task)
 
 
 class Parsed(BaseException):
@@ -194,14 +214,13 @@ def options(one: Command, monkeypatch) -> object:
     raise AssertionError(f"{one.line}\n{said.err}")
 
 
-def names_of(config: object) -> Iterator[str]:
-    """The names of all settings of a dataclass and those nested in it."""
+def settings_of(config: object) -> dict[str, object]:
+    """All settings of a dataclass and of those nested in it, by name."""
+    found: dict[str, object] = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            yield from names_of(value)
-        else:
-            yield field.name
+        found |= settings_of(value) if dataclasses.is_dataclass(value) else {field.name: value}
+    return found
 
 
 def without(words: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
@@ -213,11 +232,20 @@ def without(words: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def reduced(one: Command, names: set[str], recipes: Path) -> tuple[str, ...]:
-    """The words of a command with its sizes replaced."""
-    small = {k: v for k, v in {**SMALL, "recipes": str(recipes)}.items() if k in names}
-    flags = [("--" + name.replace("_", "-"), value) for name, value in small.items()]
-    return without(one.words, small) + tuple(word for pair in flags for word in pair)
+def reduced(one: Command, config: object, recipes: Path) -> tuple[str, ...]:
+    """The words of a command with its sizes replaced; `config` is what they are parsed to."""
+    small: dict[str, str] = {}
+    settings = settings_of(config)
+    grid = [settings["suite"]] if "suite" in settings else GRID
+    for name, value in settings.items():
+        if name in SMALL and not (isinstance(value, int) and value <= float(SMALL[name])):
+            small[name] = SMALL[name]
+        elif name in grid and f"--{name}" not in one.words:
+            small[name] = GRID[name]
+        elif name == "recipes":
+            small[name] = str(recipes)
+    flags = [("--" + name.replace("_", "-"), *value.split()) for name, value in small.items()]
+    return without(one.words, small) + tuple(word for flag in flags for word in flag)
 
 
 def write_rows(path: Path, n: int, n_classes: int, start: int = 0) -> None:
@@ -276,6 +304,7 @@ def home(tmp_path_factory) -> Path:
     recipes.mkdir()
     for path in (ROOT / "src/wordwave/recipes").glob("*.yaml"):
         (recipes / path.name).write_text(yaml.safe_dump(smaller(yaml.safe_load(path.read_text()))))
+    (recipes / "bag.yaml").write_text(f"training: {{epochs: {SMALL['epochs']}}}\n")
     return home
 
 
@@ -293,9 +322,13 @@ def folder(tmp_path, home, encoder_folder, monkeypatch) -> Path:
     monkeypatch.syspath_prepend(home / "stand-ins")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    for module in ("wordwave.workers", "wordwave.cli.search"):
+        monkeypatch.setattr(f"{module}.ProcessWorkers", Played)
     monkeypatch.chdir(tmp_path)
     for name in ("reviews.csv", "more.csv", "new.csv"):
         write_table(tmp_path / name, 80)
+    for word in KINDS[:2]:
+        (tmp_path / f"{word}.txt").write_text(f"{word}\n{word} film\n")
     for name in ("pairs.tsv", "more.tsv", "new.tsv"):
         write_pairs(tmp_path / name, 40)
     write_pairs(tmp_path / "questions.csv", 40, "duplicate")
@@ -387,8 +420,8 @@ def run(one: Command, home: Path, monkeypatch) -> None:
         return
     if one.words[0] == SERVES and "--html" not in one.words:
         monkeypatch.setattr("wordwave.explore.server.serve", lambda session, **options: None)
-    names = set(names_of(options(one, monkeypatch)))
-    words = one.words if one.words[0] == TRAINS_NOTHING else reduced(one, names, home / "recipes")
+    config = options(one, monkeypatch)
+    words = one.words if one.words[0] == TRAINS_NOTHING else reduced(one, config, home / "recipes")
     if one.words[0] in LONG and "--estimate-only" not in words:
         words += ("--estimate-only",)
     if one.program in ("wordwave", "experiments"):
