@@ -260,7 +260,7 @@ def parts_of(data: str, part: str) -> tuple[Examples, Examples]:
         raise ValueError(f"validation parts are those of {CHOSEN_ON}, got {data!r}")
     if data == "imdb":
         train, test = (read_prepared(data_home() / f"imdb.{p}.tsv.gz") for p in ("train", "test"))
-        rows = sorted(random.Random(0).sample(range(len(test)), MAX_TEST))
+        rows = sorted(random.Random(0).sample(range(len(test)), min(len(test), MAX_TEST)))
         return train, test.subset(rows)
     if data == "sst2-sentences":
         parts = load_splits("sst2")

@@ -61,6 +61,7 @@ SMALL = {
     "beam": "3",
     "folds": "1",
     "seeds": "1",
+    "draws": "1",
     "rounds": "1",
     "trials": "2",
     "search_trials": "1",
@@ -283,6 +284,8 @@ def home(tmp_path_factory) -> Path:
         write_rows(home / f"sst2.{name}.tsv.gz", n, 2)
     write_rows(home / "trec.train.tsv.gz", 120, 6)
     write_rows(home / "trec.test.tsv.gz", 24, 6)
+    for part in ("train", "test"):
+        write_rows(home / f"imdb.{part}.tsv.gz", 40, 2)
     for name in ("multi30k", "text8", "vectors", "stand-ins", "pairs"):
         (home / name).mkdir()
     for name in ("paws-wiki.dev", "paws-wiki.test", "paws-qqp.train"):
