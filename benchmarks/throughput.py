@@ -31,9 +31,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from wordwave.data.examples import Examples
 from wordwave.data.registry import data_home
 from wordwave.data.splits import Splits, cut_dev, load_splits
-from wordwave.data.tables import Examples, read_prepared
+from wordwave.data.tables import read_prepared
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, DataConfig
 

@@ -22,10 +22,11 @@ from torch import Tensor, nn
 from experiments.encoder import training_sentences
 from experiments.sentence_rows import ROWS, RowTable
 from wordwave.config_io import with_settings
+from wordwave.data.examples import Examples
 from wordwave.data.pairs import TextPairs, read_pairs
 from wordwave.data.registry import data_home
 from wordwave.data.splits import Splits, cut_dev
-from wordwave.data.tables import Examples, read_prepared
+from wordwave.data.tables import read_prepared
 from wordwave.grid import Record
 from wordwave.models.classifier import Classifier
 from wordwave.tables import Content, ResultTable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from wordwave.search.baselines import fit_fasttext, fit_tfidf
 
 if TYPE_CHECKING:
+    from wordwave.data.examples import Examples
     from wordwave.data.splits import Splits
-    from wordwave.data.tables import Examples
 
 
 Predict = Callable[[list[str]], list[str]]

@@ -21,9 +21,10 @@ from experiments.pair_commands import ClassifierRow
 from experiments.records import provenance
 from experiments.statistics import confidence_interval
 from wordwave.config_io import fits
+from wordwave.data.examples import Examples
 from wordwave.data.registry import data_home
 from wordwave.data.splits import load_splits
-from wordwave.data.tables import Examples, read_prepared
+from wordwave.data.tables import read_prepared
 from wordwave.grid import Count, Grid, Record, Share, Store
 from wordwave.search.baselines import SETTINGS, Baseline, fit_baseline
 from wordwave.tables import Content, ResultTable, Score

@@ -21,8 +21,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from wordwave.config_io import flatten, with_settings
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits, cut_dev
-from wordwave.data.tables import Examples
 from wordwave.models.config import ClassifierConfig
 from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
 from wordwave.tasks.classification import ClassificationJob

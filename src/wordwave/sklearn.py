@@ -28,6 +28,7 @@ from torch import Tensor
 
 from wordwave import __version__
 from wordwave.config_io import conform, flatten, from_dict, nested, read_json
+from wordwave.data.examples import Examples
 from wordwave.data.splits import (
     Splits,
     held_out_share,
@@ -35,7 +36,6 @@ from wordwave.data.splits import (
     split_labels,
     stratified_split,
 )
-from wordwave.data.tables import Examples
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.config import ClassifierConfig

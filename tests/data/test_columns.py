@@ -9,8 +9,9 @@ import pytest
 
 from wordwave.data import columns
 from wordwave.data.columns import CodedLabels, StoredTexts, collect
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits, cut_dev, folds, held_out_share, stratified_split
-from wordwave.data.tables import Examples, read_examples
+from wordwave.data.tables import read_examples
 from wordwave.errors import WordwaveError
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.tokenizers import PlainTokenizer

@@ -2,8 +2,9 @@
 
 import pytest
 
+from wordwave.data.formats import TableFormat
 from wordwave.data.pairs import read_pairs
-from wordwave.data.tables import TableFormat, read_examples, read_texts
+from wordwave.data.tables import read_examples, read_texts
 from wordwave.errors import WordwaveError
 
 ROWS = 'text,label\n"schön, ""sehr""",gut\nübel – „böse“,schlecht\n'

@@ -8,7 +8,9 @@ import types
 
 import pytest
 
-from wordwave.data.tables import Examples, read_examples, read_prepared, read_texts, tsv_cell
+from wordwave.data.examples import Examples
+from wordwave.data.formats import tsv_cell
+from wordwave.data.tables import read_examples, read_prepared, read_texts
 
 CSV = 'text,label\n"good, ""very""",pos\n"two\nlines",neg\n'
 TSV = 'text\tlabel\n"good, very\tpos\nbad\tneg\n'

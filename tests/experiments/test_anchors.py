@@ -19,8 +19,8 @@ from experiments.protocol import Protocol, SearchConfig
 from experiments.records import upgrade
 from experiments.statistics import unpack_bits
 from experiments.training_runs import CellRun
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
-from wordwave.data.tables import Examples
 
 
 def examples(n, seed, classes=("awful", "good")):

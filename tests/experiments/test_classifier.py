@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from experiments.classifier import ClassifierTable, drawn, parts_of
-from wordwave.data.tables import Examples
+from wordwave.data.examples import Examples
 
 ROWS = ("waves", "tfidf", "fasttext-library")
 

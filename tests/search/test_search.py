@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from wordwave.config_io import flatten, from_dict, to_dict, with_settings
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
-from wordwave.data.tables import Examples
 from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
 from wordwave.models.config import ENCODERS, ModelConfig
 from wordwave.search.spaces import SPACES, Range, Setting, n_combinations, varied

@@ -9,8 +9,8 @@ import torch
 from sklearn.metrics import f1_score
 
 from wordwave.config_io import with_settings
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
-from wordwave.data.tables import Examples
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingConfig
 from wordwave.models.config import ENCODERS, ClassifierConfig
 from wordwave.tasks.classification import ClassificationJob

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from wordwave import memory
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
-from wordwave.data.tables import Examples
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks import classifier as sentences

@@ -7,8 +7,8 @@ import pytest
 from huggingface_hub import HfApi, ModelCard
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
-from wordwave.data.tables import Examples
 from wordwave.models.config import ModelConfig
 from wordwave.tasks.classification import ClassificationJob
 from wordwave.tasks.classifier import FILES, TextClassifier

@@ -13,7 +13,8 @@ import tyro
 from wordwave.cli.console import UseRun, parsed
 from wordwave.cli.progress import reading_bar
 from wordwave.cli.stream import InputFormat, answered, input_batches, write_lines
-from wordwave.data.tables import TableFormat, csv_cell, read_rows, tsv_cell
+from wordwave.data.formats import TableFormat, csv_cell, tsv_cell
+from wordwave.data.tables import read_rows
 from wordwave.errors import WordwaveError
 
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}

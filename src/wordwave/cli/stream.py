@@ -13,7 +13,7 @@ from queue import Queue
 from threading import Thread
 from typing import IO, Any, TypeVar
 
-from wordwave.data.tables import TableFormat
+from wordwave.data.formats import TableFormat
 from wordwave.errors import WordwaveError
 from wordwave.files import write_whole
 

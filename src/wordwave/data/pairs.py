@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
+from wordwave.data.examples import PartsOf, Rows
+from wordwave.data.formats import TableFormat
 from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, DataSet, dataset_named, names
 from wordwave.data.splits import DEV_SHARE, IN_MEMORY
 from wordwave.data.tables import (
     Cell,
-    PartsOf,
-    Rows,
-    TableFormat,
     class_cell,
     label_cell,
     number_cell,

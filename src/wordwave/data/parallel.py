@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
+from wordwave.data.examples import PartsOf, Rows
 from wordwave.data.registry import BUILT_IN, BUILT_IN_FOLDER, dataset_named, names
-from wordwave.data.tables import PartsOf, Rows, read_prepared, read_texts
+from wordwave.data.tables import read_prepared, read_texts
 from wordwave.errors import WordwaveError, unknown
 
 BUILT_IN_FILE = BUILT_IN_FOLDER / "homeassistant-2026.9.4.en-de.tsv.gz"

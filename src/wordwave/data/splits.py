@@ -10,8 +10,10 @@ from math import floor
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wordwave.data.columns import CodedLabels
+from wordwave.data.examples import Examples, PartsOf
+from wordwave.data.formats import TableFormat
 from wordwave.data.registry import DataSet, dataset_named, names
-from wordwave.data.tables import Examples, PartsOf, TableFormat, read_prepared
+from wordwave.data.tables import read_prepared
 from wordwave.errors import WordwaveError
 from wordwave.limits import FRACTION, Limited
 

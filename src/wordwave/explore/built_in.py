@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from wordwave.config_io import dump_yaml, to_dict, with_settings
+from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
-from wordwave.data.tables import Examples
 from wordwave.embedding.config import EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.files import locked, sha256_of

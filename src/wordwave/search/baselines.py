@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from wordwave.errors import WordwaveError
 
 if TYPE_CHECKING:
-    from wordwave.data.tables import Examples
+    from wordwave.data.examples import Examples
 
 Baseline = Literal["tfidf", "tfidf-char", "fasttext-library"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from wordwave.data.examples import Examples
 from wordwave.data.registry import names
 from wordwave.data.splits import (
     FEW,
@@ -26,7 +27,7 @@ from wordwave.data.splits import (
     load_splits,
     split_labels,
 )
-from wordwave.data.tables import Examples, read_examples
+from wordwave.data.tables import read_examples
 from wordwave.dropout import draw_seed, kept
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import BYTES_PER_LOGIT, check_memory, check_training_fits, confusion_bytes
