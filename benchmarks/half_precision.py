@@ -17,7 +17,7 @@ from typing import Any, get_args
 import torch
 
 from wordwave.config_io import with_settings
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.tasks.run_folder import WEIGHTS, Precision

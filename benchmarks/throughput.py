@@ -35,7 +35,7 @@ from wordwave.data.examples import Examples
 from wordwave.data.registry import data_home
 from wordwave.data.splits import Splits, cut_dev, load_splits
 from wordwave.data.tables import read_prepared
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, DataConfig
 
 RECORDS = Path(__file__).parents[1] / "results" / "throughput.jsonl"

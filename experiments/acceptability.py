@@ -30,7 +30,8 @@ from wordwave.data.tables import read_prepared
 from wordwave.grid import Record
 from wordwave.models.classifier import Classifier
 from wordwave.tables import Content, ResultTable
-from wordwave.tasks.classification import ClassificationJob, ClassificationTask, LabelledSentences
+from wordwave.tasks.classification import ClassificationTask, LabelledSentences
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import logits_of
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig
 from wordwave.text.batching import Batch

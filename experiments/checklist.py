@@ -136,7 +136,7 @@ class ChecklistTable:
         """Train on one thread, and score the checklist."""
         import torch
 
-        from wordwave.tasks.classification import ClassificationJob
+        from wordwave.tasks.classification_job import ClassificationJob
 
         torch.set_num_threads(1)
         parts, start = phrases(self.n_phrases), time.process_time()

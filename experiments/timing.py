@@ -109,7 +109,7 @@ class EpochTiming:
 
 
 def _training(protocol: Protocol, cell: TrainingCell, splits: Any) -> Any:
-    from wordwave.tasks.classification import ClassificationJob
+    from wordwave.tasks.classification_job import ClassificationJob
 
     return ClassificationJob(protocol.config(cell)).prepare(splits).training()
 

@@ -18,7 +18,7 @@ from wordwave.models.config import ModelConfig
 if TYPE_CHECKING:
     from wordwave.data.splits import Splits
     from wordwave.grid import Record
-    from wordwave.tasks.classification import ClassificationJob
+    from wordwave.tasks.classification_job import ClassificationJob
     from wordwave.tasks.classifier import TextClassifier
     from wordwave.tasks.config import ClassificationConfig
 
@@ -43,8 +43,9 @@ def run_model(protocol: Protocol, cell: TrainingCell) -> tuple[Record, TextClass
     import torch
 
     from wordwave.models.utils import count_parameters
-    from wordwave.tasks.classification import ClassificationJob, score
+    from wordwave.tasks.classification_job import ClassificationJob
     from wordwave.tasks.classifier import logits_of
+    from wordwave.tasks.scores import score
 
     torch.set_num_threads(1)
     splits = load_cell_splits(cell.dataset, cell.fold)

@@ -25,7 +25,7 @@ from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits, cut_dev
 from wordwave.models.config import ClassifierConfig
 from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, ClassificationTrainingConfig, TextConfig
 
 SMALL = {"dim": 8, "hidden_dim": 0, "epochs": 6, "batch_size": 16, "learning_rate": 0.1}

@@ -39,7 +39,7 @@ from wordwave.data.splits import (
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.models.config import ClassifierConfig
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, ClassificationTrainingConfig, TextConfig
 from wordwave.tasks.run_folder import Precision

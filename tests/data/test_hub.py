@@ -2,7 +2,7 @@
 
 import pytest
 
-from wordwave.tasks.classification import load_examples
+from wordwave.data.splits import load_examples
 from wordwave.tasks.config import DataConfig
 
 pytest.importorskip("datasets", reason="needs the extra 'datasets'")

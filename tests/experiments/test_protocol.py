@@ -40,7 +40,7 @@ from wordwave.embedding.config import PAPER_EMBEDDINGS
 from wordwave.grid import Store
 from wordwave.models.config import ENCODERS, ModelConfig
 from wordwave.search.spaces import given
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.config import TextConfig
 
 WAVES = TrainingCell("cr", "fasttext", "complex-order")

@@ -12,8 +12,8 @@ from wordwave.config_io import with_settings
 from wordwave.embedding.table import Bigrams
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ClassifierConfig
-from wordwave.tasks.classification import repeated_bigrams
 from wordwave.text.batching import Sentences
+from wordwave.text.ngrams import repeated_bigrams
 from wordwave.training.config import TrainingConfig
 from wordwave.training.optim import optimizers_for
 

@@ -13,7 +13,7 @@ from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingConfig
 from wordwave.models.config import ENCODERS, ClassifierConfig
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier, logits_of
 from wordwave.tasks.config import (
     ClassificationConfig,

@@ -12,14 +12,11 @@ from wordwave.data.splits import Splits
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ModelConfig
 from wordwave.tasks import classifier as sentences
-from wordwave.tasks.classification import (
-    ClassificationJob,
-    ClassificationTask,
-    LabelledSentences,
-    score,
-)
+from wordwave.tasks.classification import ClassificationTask, LabelledSentences
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import classes_of, logits_of
 from wordwave.tasks.config import ClassificationConfig
+from wordwave.tasks.scores import score
 from wordwave.text.batching import Sentences
 
 

@@ -10,7 +10,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
 from wordwave.models.config import ModelConfig
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import FILES, TextClassifier
 from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
 

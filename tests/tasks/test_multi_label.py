@@ -12,9 +12,9 @@ from sklearn.multioutput import MultiOutputClassifier
 from wordwave import TextClassifier, WaveClassifier
 from wordwave.cli import _run
 from wordwave.data.splits import DataConfig, split_label_sets, split_labels
-from wordwave.tasks.classification import score_label_sets
 from wordwave.tasks.explain import explain
 from wordwave.tasks.export import export_onnx
+from wordwave.tasks.scores import score_label_sets
 
 TOPICS = {"arts": "film", "politics": "vote", "sport": "goal"}
 REST = ["the", "was", "it", "and", "so", "then"]

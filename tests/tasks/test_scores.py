@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wordwave.cli.evaluate import confusion_table
-from wordwave.tasks.classification import score
+from wordwave.tasks.scores import score
 
 
 def test_figures_of_each_class_are_those_counted_by_hand():

@@ -143,7 +143,7 @@ def _examples(classifier: TextClassifier) -> list[str]:
 
 def _train_twin(options: ExploreOptions, classifier: TextClassifier, console: Console) -> None:
     """Train the same classifier with added positions, on the same data, in a run folder."""
-    from wordwave.tasks.classification import ClassificationJob
+    from wordwave.tasks.classification_job import ClassificationJob
     from wordwave.tasks.config import IN_MEMORY
     from wordwave.tasks.run_folder import is_signed
 

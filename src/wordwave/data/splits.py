@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wordwave.data.columns import CodedLabels
 from wordwave.data.examples import Examples, PartsOf
 from wordwave.data.formats import TableFormat
 from wordwave.data.registry import DataSet, dataset_named, names
-from wordwave.data.tables import read_prepared
-from wordwave.errors import WordwaveError
+from wordwave.data.tables import read_examples, read_prepared
+from wordwave.errors import WordwaveError, suggestion
 from wordwave.limits import FRACTION, Limited
 
 if TYPE_CHECKING:
     from wordwave.data.columns import Indices
 
+FROM_HUB = "hf:"
 N_FOLDS = 10
 DEV_SHARE = 0.1
 FEW = 1000
@@ -146,6 +148,60 @@ def folds(labels: Sequence[str], n: int = N_FOLDS, seed: int = 0) -> list[list[i
         raise WordwaveError(f"n must be at least 2 and at most {len(labels)} (examples), got {n}")
     dealt = [i for members in _shuffled_classes(labels, seed) for i in members.tolist()]
     return [sorted(dealt[k::n]) for k in range(n)]
+
+
+def load_examples(data: DataConfig, *, patience: int = 0) -> Splits:
+    """Training, validation and test examples; `test` is `None` if none are named, `dev` if none
+    are held out.
+
+    Args:
+        patience: of early stopping, which needs validation examples.
+    """
+    parts = _named_examples(data)
+    if parts.dev is not None:
+        return parts
+    share = held_out_share(len(parts.train), data.dev_share, patience=patience)
+    if not share:
+        return parts
+    held_out = cut_dev(parts.train, share=share, multi_label=data.multi_label)
+    return Splits(*held_out, parts.test)
+
+
+def _named_examples(data: DataConfig) -> Splits:
+    """The examples that a config names; `dev` is `None` if it is to be cut."""
+    if not data.data:
+        raise WordwaveError(
+            "there must be data to train on: --data FILE.csv, or --data NAME (wordwave data list)"
+        )
+    if data.data.startswith(FROM_HUB):
+        if data.dev or data.test or data.fold or data.multi_label is not None:
+            options = "--dev, --test, --fold and --multi-label"
+            raise WordwaveError(f"{options} do not go with {data.data!r}")
+        return load_from_hub(data.data.removeprefix(FROM_HUB), text=data.text, label=data.label)
+    if data.data in names("classification"):
+        if data.dev or data.test or data.multi_label is not None:
+            options = "--dev, --test and --multi-label"
+            raise WordwaveError(f"{options} go with files of your own, not with {data.data!r}")
+        return load_splits(data.data, fold=data.fold)
+    if data.fold:
+        raise WordwaveError(f"--fold goes with data sets by name, not with {data.data!r}")
+    hint = suggestion(data.data, names("classification"))
+    if hint and not Path(data.data).exists():
+        raise WordwaveError(f"there is no data set or file {data.data!r}{hint}")
+    train, dev, test = (
+        read_examples(
+            file,
+            text=data.text,
+            label=data.label,
+            several_labels=data.multi_label is not None,
+            table=data.table,
+        )
+        if file
+        else None
+        for file in (data.data, data.dev, data.test)
+    )
+    assert train is not None
+    return Splits(train, dev, test)
 
 
 def load_splits(name: str, *, fold: int = 0, seed: int = 0) -> Splits:

@@ -14,7 +14,7 @@ from wordwave.embedding.config import EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.files import locked, sha256_of
 from wordwave.lab.tasks import ADJECTIVES, ADVERBS, ANIMALS, PEOPLE
-from wordwave.tasks.classification import ClassificationJob
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import TextClassifier
 from wordwave.tasks.config import IN_MEMORY, ClassificationConfig
 from wordwave.tasks.run_folder import WEIGHTS

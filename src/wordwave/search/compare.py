@@ -114,7 +114,8 @@ class Comparison:
         import torch
 
         from wordwave.models.utils import count_parameters
-        from wordwave.tasks.classification import ClassificationJob, evaluate
+        from wordwave.tasks.classification import evaluate
+        from wordwave.tasks.classification_job import ClassificationJob
 
         torch.set_num_threads(1)
         config = self.config(candidate)
@@ -147,7 +148,7 @@ class Comparison:
         }
 
     def _run_baseline(self, candidate: Candidate) -> Record:
-        from wordwave.tasks.classification import score_labels
+        from wordwave.tasks.scores import score_labels
         from wordwave.text.tokenizers import PlainTokenizer
 
         parts, name = examples_to_compare_on(self.data), candidate.encoder
@@ -197,8 +198,7 @@ def examples_to_compare_on(data: DataConfig) -> Splits:
 
 def load_for_selection(data: DataConfig) -> Splits:
     """Examples with a validation set, by default a tenth of the training examples however few."""
-    from wordwave.data.splits import DEV_SHARE
-    from wordwave.tasks.classification import load_examples
+    from wordwave.data.splits import DEV_SHARE, load_examples
 
     if data.dev_share == 0 and data.dev is None:
         raise WordwaveError("models are selected on validation examples: dev_share must be above 0")

@@ -238,7 +238,7 @@ class SearchPlan:
         import torch
         from optuna import TrialPruned
 
-        import wordwave.tasks.classification  # noqa: F401
+        import wordwave.tasks.classification_job  # noqa: F401
 
         torch.set_num_threads(1)
         params, study, stopped = self.draw(number), self.study(), ""
@@ -261,7 +261,7 @@ def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> No
     """Train, reporting the accuracy on the validation set after each epoch to the trial."""
     from optuna import TrialPruned
 
-    from wordwave.tasks.classification import ClassificationJob
+    from wordwave.tasks.classification_job import ClassificationJob
     from wordwave.training.loop import Epoch
 
     training = ClassificationJob(config).prepare(parts).training()

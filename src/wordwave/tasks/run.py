@@ -375,7 +375,7 @@ class Job(ABC, Generic[Config, Data]):
 
 
 _JOBS = {
-    "classify": ("wordwave.tasks.classification", "ClassificationJob"),
+    "classify": ("wordwave.tasks.classification_job", "ClassificationJob"),
     "match": ("wordwave.tasks.matching", "MatchingJob"),
     "embed": ("wordwave.tasks.sentence_embedding", "SentenceEmbeddingJob"),
     "translate": ("wordwave.tasks.translation", "TranslationJob"),

@@ -1,16 +1,23 @@
-"""The character n-grams of words, as hashes."""
+"""The character n-grams of words, as hashes, and the bigrams of texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from wordwave.compiled import compiled
 
+if TYPE_CHECKING:
+    from wordwave.text.batching import Sentences
+
 SHORTEST, LONGEST = 3, 5
 """Characters of an n-gram. A word begins with < and ends with >, as in fastText."""
+MOST_TOKENS = 10_000_000
+"""Words of texts whose bigrams are counted."""
 _FNV, _FNV_START, _MASK = 1099511628211, 14695981039346656037, (1 << 64) - 1
 
 
@@ -79,3 +86,18 @@ def _hashes_of(word: bytes) -> list[int]:
             if n >= SHORTEST:
                 found.append(h >> 1)
     return found
+
+
+def repeated_bigrams(sentences: Sentences, n_words: int) -> Tensor:
+    """The pairs of neighbours that occur twice or more, the most frequent first.
+
+    Shape: (N,), first·n_words + second
+    """
+    ids = sentences.ids[:MOST_TOKENS].long()
+    pairs = ids[:-1] * n_words + ids[1:]
+    inside = torch.ones(len(pairs), dtype=torch.bool)
+    ends = sentences.starts[1:] - 1
+    inside[ends[ends < len(pairs)]] = False
+    found, counts = pairs[inside].unique(return_counts=True)
+    found, counts = found[counts > 1], counts[counts > 1]
+    return found[counts.argsort(descending=True, stable=True)]
