@@ -24,7 +24,8 @@ from wordwave.config_io import flatten, with_settings
 from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits, cut_dev
 from wordwave.models.config import ClassifierConfig
-from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS, WaveClassifier
+from wordwave.sklearn import WaveClassifier
+from wordwave.sklearn_base import OTHER_NAMES, OWN_PARAMETERS
 from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, ClassificationTrainingConfig, TextConfig
 

@@ -16,7 +16,7 @@ from wordwave import PairClassifier, TextMatcher, WaveClassifier
 from wordwave.config_io import flatten, with_settings
 from wordwave.data.pairs import PairSplits, TextPairs, hold_out
 from wordwave.models.config import PairModelConfig
-from wordwave.sklearn import OTHER_NAMES, OWN_PARAMETERS
+from wordwave.sklearn_base import OTHER_NAMES, OWN_PARAMETERS
 from wordwave.tasks.config import MatchingConfig, MatchingTrainingConfig, TextConfig
 from wordwave.tasks.matching import MatchingJob
 

@@ -13,7 +13,7 @@ from wordwave.data.pairs import PairSplits, TextPairs, hold_out
 from wordwave.data.splits import DEV_SHARE, held_out_share
 from wordwave.errors import WordwaveError
 from wordwave.models.config import PairModelConfig
-from wordwave.sklearn import TextEstimator, texts_in, threads
+from wordwave.sklearn_base import TextEstimator, texts_in, threads
 from wordwave.tasks.config import MatchingTrainingConfig, TextConfig
 from wordwave.tasks.matcher import Pair, TextMatcher
 from wordwave.tasks.matching import MatchingJob
