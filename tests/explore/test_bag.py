@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tolerance import rounding
 from wordwave.errors import WordwaveError
 from wordwave.explore import Session
-from wordwave.explore.bag import LONGEST, MOST_ANGLE, Bag, by_columns, by_rows
+from wordwave.explore.bag import LONGEST, Bag
+from wordwave.explore.quantization import MOST_ANGLE, by_columns, by_rows
 from wordwave.tasks.classifier import logits_of
 from wordwave.text.batching import Sentences
 from wordwave.text.encoder import TextEncoder

@@ -16,6 +16,7 @@ from typing import Any
 
 from wordwave.errors import WordwaveError
 from wordwave.explore.bag import ELSEWHERE, N_CHECKED, Bag, Precision
+from wordwave.explore.quantization import pack
 from wordwave.explore.session import Session
 from wordwave.files import write_text
 from wordwave.tasks.classifier import TextClassifier
@@ -148,7 +149,7 @@ def export_page(
         bag = Bag.describe(one, kind)
         found = bag.check(one)
         difference, loss = max(difference, found[0]), max(loss, found[1])
-        tables, content = bag.packed()
+        tables, content = pack(bag.tables)
         vocabulary = one.encoder.vocabulary
         about[key] = {
             "layers": bag.layers,
