@@ -359,7 +359,8 @@ def flags(case: Case, rng: Random, base: Path, folder: Path) -> None:
 
 def _verbs() -> Iterator[tuple[str, type, tuple[str, ...], str]]:
     """Verb, options, a quick command, and the run it needs."""
-    from experiments.command_line import Options, Table5Options, Table6Options
+    from experiments.command_line import Options
+    from experiments.long_commands import Table5Options, Table6Options
     from wordwave.cli import (
         compare,
         data,
