@@ -27,6 +27,22 @@ def test_help_answers_without_importing_torch():
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
 
 
+def test_training_and_predicting_import_no_compiler(table, tmp_path):
+    """torch._dynamo and sympy take more than a second of every start, and nothing needs them."""
+    check = """
+import sys
+from wordwave.cli import main
+for arguments in (sys.argv[1:-1], ["predict", *sys.argv[-2:]]):
+    sys.argv = ["wordwave", *arguments]
+    main()
+sys.exit(bool({"torch._dynamo", "sympy"} & set(sys.modules)))
+"""
+    options = ["--epochs", "1", "--dim", "8", "--out", tmp_path / "run", "good film"]
+    words = [sys.executable, "-c", check, "train", "classify", "--data", table, *options]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_probe_writes_records_tables_and_pictures_and_goes_on_where_it_stopped(tmp_path):
     command = ("probe", "--tasks", "precedence", "copy", "--encoders", "fasttext", "transformer")
     command += ("--embeddings", "none", "complex-order", "rope", "--out", tmp_path, *SMALL)

@@ -16,7 +16,7 @@ from wordwave import complex as cx
 from wordwave.angle import angle, sinusoidal
 from wordwave.complex import Device
 from wordwave.embedding.config import EmbeddingConfig
-from wordwave.embedding.table import Table
+from wordwave.embedding.table import Table, normal
 from wordwave.embedding.views import WaveViews
 from wordwave.embedding.wave import (
     WaveEmbedding,
@@ -60,7 +60,7 @@ class WordEmbedding(nn.Module):
         self.vocab_size, self.dim, self.out_dim = vocab_size, dim, dim
         self.padding_idx = padding_idx
         if vectors is None:
-            vectors = torch.randn(vocab_size, dim, device=device)
+            vectors = normal(vocab_size, dim, device)
         check_vectors(vectors, (vocab_size, dim))
         self.words = Table(
             vectors.to(device=device),
@@ -111,7 +111,7 @@ class LearnedPositionEmbedding(WordEmbedding):
         super().__init__(vocab_size, dim, **options)  # type: ignore[arg-type]
         self.max_length = max_length
         words = self.words.weight
-        places = torch.randn(max_length + 1, dim, device=words.device) * position_scale
+        places = normal(max_length + 1, dim, words.device) * position_scale
         self.places = nn.Parameter(places.to(words.dtype))
 
     def position_vectors(self, position: Tensor) -> Tensor:

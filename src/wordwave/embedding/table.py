@@ -11,6 +11,13 @@ from wordwave.embedding.config import Sharing
 from wordwave.errors import WordwaveError
 
 
+def normal(n_rows: int, n_columns: int, device: torch.device | str | int | None = None) -> Tensor:
+    """torch.randn. On the meta device nothing is drawn: there, torch would import sympy and more,
+    half a second whenever a model is loaded. Shape: (n_rows, n_columns)"""
+    values = torch.empty(n_rows, n_columns, device=device)
+    return values if values.is_meta else values.normal_()
+
+
 class Table(nn.Module):
     """A lookup table of a number for each word and dimension, stored smaller where it is shared.
 

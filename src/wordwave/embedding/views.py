@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from wordwave import complex as cx
 from wordwave.angle import angle
 from wordwave.embedding.config import View
-from wordwave.embedding.table import Table
+from wordwave.embedding.table import Table, normal
 from wordwave.embedding.wave import (
     WaveEmbedding,
     check_ids,
@@ -83,7 +83,7 @@ class WaveViews(WaveEmbedding):
         frequency = torch.empty_like(shared).uniform_(*CONTEXT_RANGE)
         self.more_frequencies[at] = Table(frequency, share="word", frozen=frozen, **made)
         self.context_damping = Table(shared.uniform_(*CONTEXT_DAMPING), share="word", **made)
-        words = torch.randn(self.vocab_size, self.dim, device=like.device) / math.sqrt(self.dim)
+        words = normal(self.vocab_size, self.dim, like.device) / math.sqrt(self.dim)
         made |= {"padding_idx": self.padding_idx, "sparse": self.sparse}
         self.context = Table(words, **made)
 

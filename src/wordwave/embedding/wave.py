@@ -17,7 +17,7 @@ from wordwave.angle import angle, sinusoidal
 from wordwave.complex import Device
 from wordwave.embedding._kernel import SHORT, WaveRows
 from wordwave.embedding.config import FrequencyInit, Sharing
-from wordwave.embedding.table import Table
+from wordwave.embedding.table import Table, normal
 from wordwave.errors import WordwaveError
 
 
@@ -55,7 +55,7 @@ def initial_frequencies(
         limits = (-0.3, 0.3) if init == "uniform" else (1e-4, 1.0)
     if len(limits) != 2 or not lowest < limits[0] < limits[1] < math.inf:
         raise WordwaveError(f"frequency_range must have {rule} for {init!r}, got {limits}")
-    (low, high), (rows, dim) = limits, shape
+    (low, high), dim = limits, shape[1]
     if init == "uniform":
         return torch.empty(shape, device=device).uniform_(low, high)
     if init == "log-uniform":
@@ -63,9 +63,9 @@ def initial_frequencies(
     if per_word:
         return torch.full(shape, math.sqrt(low * high), device=device)
     if init == "sinusoidal":
-        return sinusoidal(dim, device=device).repeat(rows, 1)
+        return torch.empty(shape, device=device).copy_(sinusoidal(dim, device=device))
     spaced = torch.logspace(math.log10(high), math.log10(low), dim, device=device)
-    return spaced.repeat(rows, 1)
+    return torch.empty(shape, device=device).copy_(spaced)
 
 
 INITIAL_DAMPING = -6.0  # softplus(−6) = 0.0025: a wave keeps 90% of its amplitude over 40 words
@@ -126,7 +126,7 @@ class WaveEmbedding(nn.Module):
                 raise WordwaveError(f"{name} must be one of None, 'word', 'dim', got {share!r}")
             return (1 if share == "word" else vocab_size, 1 if share == "dim" else dim)
 
-        amplitude = torch.randn(shape("share_amplitude", share_amplitude), device=device)
+        amplitude = normal(*shape("share_amplitude", share_amplitude), device)
         if vectors is not None:
             check_vectors(vectors, tuple(amplitude.shape))
             amplitude = vectors.to(device=device)
@@ -144,7 +144,7 @@ class WaveEmbedding(nn.Module):
         self.amplitude = Table(amplitude, share=share_amplitude, frozen=freeze_vectors, **made)
         self.frequency = Table(frequency, share=share_frequency, frozen=freeze_frequency, **made)
         self.phase = Table(angles, share=share_phase, **made) if phase else None
-        rho = torch.full_like(frequency, INITIAL_DAMPING)
+        rho = torch.full(frequency.shape, INITIAL_DAMPING, device=frequency.device)
         self.damping = Table(rho, share=share_frequency, **made) if damping else None
 
     def forward(self, ids: Tensor, positions: Tensor | int | None = None) -> Tensor:

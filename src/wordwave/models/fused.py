@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import Optimizer
 
 from wordwave.compiled import compiled
 from wordwave.dropout import draw_seed, threshold
 from wordwave.embedding.summed import Gradients, gradients, kernel_arguments, kernel_tables
 from wordwave.models.classifier import Classifier, Head
 from wordwave.text.batching import Batch
-from wordwave.training.optim import RowAdam, adam_numbers, row_sparse_names
+from wordwave.training.optim import OPTIMIZERS, RowAdam, adam_numbers, row_sparse_names
 
 MAX_CLASSES = 256
 """With more, a matrix product takes less time."""
@@ -67,7 +67,7 @@ class FusedBag:
             return False
         tables = kernel_tables(model.embedding, None)
         is_sparse = bool(row_sparse_names(model))
-        known = all(type(optimizer) in (AdamW, RowAdam) for optimizer in optimizers)
+        known = all(type(optimizer) in OPTIMIZERS for optimizer in optimizers)
         trained = [p for p in model.parameters() if p.requires_grad]
         plain = all(p.is_contiguous() and p.dtype == torch.float32 for p in trained)
         return tables is not None and is_sparse and known and plain

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from torch.optim.adam import adam
 from wordwave.compiled import compiled
 from wordwave.errors import WordwaveError
 from wordwave.training.config import Schedule, TrainingConfig
+
+OptimizerT = TypeVar("OptimizerT", bound=Optimizer)
 
 
 def lr_factor(schedule: Schedule, step: int, n_steps: int, warmup_fraction: float) -> float:
@@ -125,6 +128,20 @@ class RowAdam(Optimizer):
             target.index_copy_(0, rows, part)
 
 
+def _without_dynamo(optimizer: type[OptimizerT]) -> type[OptimizerT]:
+    """The same optimizer without the wrappers that tell `torch.compile` to skip its methods: they
+    import torch._dynamo, more than a second of every training. Training loops are not compiled."""
+    wrapped = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+    methods = {name: inspect.unwrap(getattr(optimizer, name)) for name in wrapped}
+    methods["step"] = torch.no_grad()(inspect.unwrap(optimizer.step))
+    return type(optimizer.__name__, (optimizer,), methods)
+
+
+_QuickAdamW, _QuickRowAdam = _without_dynamo(AdamW), _without_dynamo(RowAdam)
+OPTIMIZERS = (AdamW, RowAdam, _QuickAdamW, _QuickRowAdam)
+"""Those whose updates `wordwave.models.fused` makes by kernels."""
+
+
 def adam_numbers(group: dict[str, Any], step: int) -> tuple[np.float32, ...]:
     """The last arguments of `kernels.adam_rows`, for the settings of a group at a step from 1."""
     (beta1, beta2), lr = group["betas"], group["lr"]
@@ -190,9 +207,9 @@ def optimizers_for(model: nn.Module, settings: TrainingConfig) -> list[Optimizer
         groups.setdefault((rate, decay), group)["params"].append(parameter)
     optimizers: list[Optimizer] = []
     if dense:
-        optimizers.append(AdamW(dense.values(), betas=(0.9, settings.beta2), fused=True))
+        optimizers.append(_QuickAdamW(dense.values(), betas=(0.9, settings.beta2), fused=True))
     if sparse:
-        optimizers.append(RowAdam(sparse.values()))
+        optimizers.append(_QuickRowAdam(sparse.values()))
     return optimizers
 
 
