@@ -1,8 +1,11 @@
 """Delimiters, encodings and rows that cannot be used, as spreadsheets and databases export them."""
 
+import gc
+import io
+
 import pytest
 
-from wordwave.data.formats import TableFormat
+from wordwave.data.formats import TableFormat, parse_rows
 from wordwave.data.pairs import read_pairs
 from wordwave.data.tables import read_examples, read_texts
 from wordwave.errors import WordwaveError
@@ -161,6 +164,27 @@ def test_a_quote_that_is_never_closed_costs_one_row_of_a_long_file(written):
     ):
         examples = read_examples(path, table=TableFormat(skip_bad_rows=True))
     assert len(examples) == 12_000 and examples.texts[0] == "row 0"
+
+
+def test_bad_rows_leave_nothing_behind_however_many_there_are():
+    file = io.BytesIO(b"text,label\n" + b'"bad"x text,b\n' * 50_000 + b"good,a\n")
+    alive = []
+    for line, row in parse_rows(file, "csv", ["text"], TableFormat(skip_bad_rows=True)):
+        assert isinstance(row, WordwaveError) == (line < 50_002)
+        if line in (1000, 50_002):
+            gc.collect()
+            alive.append(len(gc.get_objects()))
+    assert line == 50_002 and row == {"text": "good", "label": "a"}
+    assert alive[1] - alive[0] < 1000  # nothing that every later row has to pass through
+
+
+def test_lines_of_a_malformed_record_are_parsed_again_each_on_its_own():
+    lines = '"a', "b", '"c"x,1', 'd,"2"', '"e\nf",3', '"g,"h",4', "i,5", '"j', "k,6"
+    file = io.BytesIO("\n".join(("text,label", *lines)).encode())
+    found = list(parse_rows(file, "csv", ["text"], TableFormat(skip_bad_rows=True)))
+    cells = [(n, tuple(row.values())) for n, row in found if isinstance(row, dict)]
+    assert cells == [(5, ("d", "2")), (6, ("e\nf", "3")), (9, ("i", "5")), (11, ("k", "6"))]
+    assert [n for n, row in found if not isinstance(row, dict)] == [2, 3, 4, 8, 10]
 
 
 def test_a_file_of_bad_rows_only_is_refused(written):

@@ -10,6 +10,7 @@ import codecs
 import csv
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -244,15 +245,16 @@ def _csv_records(
         recover: after a malformed record, parsing continues with the line after its first one.
     """
     record: list[tuple[int, str]] = []  # the lines of the current one
+    pending: deque[tuple[int, str]] = deque()  # those of malformed ones, to be parsed again
 
-    def contents(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
-        for numbered in lines:
+    def contents() -> Iterator[str]:
+        while numbered := pending.popleft() if pending else next(lines, None):
             record.append(numbered)
             if recover and len(record) > MOST_LINES:
                 raise csv.Error(f"a quote is not closed within {MOST_LINES:,} lines")
             yield numbered[1]
 
-    reader = csv.reader(contents(lines), delimiter=separator, strict=True)
+    reader = csv.reader(contents(), delimiter=separator, strict=True)
     problem: csv.Error | None
     while True:
         limit = csv.field_size_limit(_MAX_CELL)  # global to the process, so restored
@@ -261,8 +263,8 @@ def _csv_records(
         except StopIteration:
             return
         except csv.Error as error:
-            lines, problem = chain(record[1:], lines), error
-            reader = csv.reader(contents(lines), delimiter=separator, strict=True)
+            pending.extendleft(reversed(record[1:]))
+            problem, reader = error, csv.reader(contents(), delimiter=separator, strict=True)
         else:
             problem = None
         finally:
