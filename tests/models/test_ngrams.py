@@ -12,6 +12,7 @@ from wordwave.embedding.table import Bigrams
 from wordwave.errors import WordwaveError
 from wordwave.models.ngrams import NgramLogits
 from wordwave.tasks import stacking
+from wordwave.tasks.classifier import BATCH_WORDS, logits_of
 from wordwave.text.batching import Sentences
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.ngrams import Words, ngram_hashes
@@ -103,6 +104,28 @@ def test_unknown_words_are_recognized_by_their_subwords(made):
     logits = module.of_batch(new.batch(torch.arange(3)), bigrams, sums)
     assert logits[:2].argmax(1).tolist() == [1, 0]
     torch.testing.assert_close(logits[2], module.bias)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_unknown_words_are_hashed_batch_by_batch(with_ngrams, monkeypatch, pooling):
+    classifier, hashed = with_ngrams(pooling=pooling), []
+
+    def counted(words):
+        hashed.append(len(words.owners))
+        return ngram_hashes(words)
+
+    monkeypatch.setattr("wordwave.models.ngrams.ngram_hashes", counted)
+    texts = [f"dogs bitten{'s' * (i % 7)} schönes the {'badly ' * (i % 3)}" for i in range(9000)]
+    texts[::5] = ["the dog bites man"] * 1800  # without unknown words
+    sentences = classifier.encoder.encode(texts).sentences
+    logits = logits_of(classifier.model, sentences)
+    n = len(sentences.unknown.owners)
+    assert sum(hashed) == n > 20_000 and max(hashed) <= 4 * BATCH_WORDS < n
+    for rows in ([0], [8999, 3], [5, 7, 7]):  # of any order, also repeated
+        alone = logits_of(classifier.model, sentences.subset(rows))
+        torch.testing.assert_close(alone, logits[rows])
+        again = classifier.encoder.encode([texts[i] for i in rows]).sentences
+        torch.testing.assert_close(logits_of(classifier.model, again), alone)
 
 
 @pytest.mark.parametrize("text", ["ÉTÉ à la 東京 brightest", "plain Brightest new", "", "a " * 30])

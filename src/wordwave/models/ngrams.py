@@ -97,10 +97,10 @@ class NgramLogits(nn.Module):
         if words is None or not len(words.owners) or len(self.subwords) < 2:
             return None
         hashes, starts = ngram_hashes(words)
-        rows = hashes % (len(self.keys) - 1) + 1
-        is_known = self.keys.cpu().numpy()[rows] == hashes
+        rows, device = hashes % (len(self.keys) - 1) + 1, self.subwords.device
+        is_known = self.keys[torch.from_numpy(rows).to(device)].cpu().numpy() == hashes
         owners = torch.from_numpy(np.repeat(words.owners, np.diff(starts))[is_known])
-        known, device = torch.from_numpy(rows[is_known]), self.subwords.device
+        known = torch.from_numpy(rows[is_known])
         sums = self.subwords.new_zeros(n, self.subwords.shape[1])
         at_once = max(AT_ONCE // self.subwords.shape[1], 1)
         for some, whose in zip(known.split(at_once), owners.split(at_once), strict=True):

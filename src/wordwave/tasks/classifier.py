@@ -197,12 +197,13 @@ def batched_logits(model: nn.Module, sentences: Sentences) -> Iterator[tuple[Ten
     """
     at_once = max(LOGITS_AT_ONCE // getattr(model, "n_classes", 1), 1)
     with eval_mode(model) as device:
-        unknown = None
-        if (ngrams := getattr(model, "ngrams", None)) is not None:
-            unknown = ngrams.sums_of_unknown(sentences.unknown, len(sentences))
+        ngrams = getattr(model, "ngrams", None)
 
         def options(rows: Tensor) -> dict[str, Tensor]:
-            return {} if unknown is None else {"unknown": unknown[rows.to(unknown.device)]}
+            if ngrams is None:
+                return {}
+            unknown = ngrams.sums_of_unknown(sentences.unknown_of(rows), len(rows))
+            return {} if unknown is None else {"unknown": unknown}
 
         if isinstance(model, Classifier) and model.sums_words:
             for rows in consecutive(sentences.lengths, 4 * BATCH_WORDS, min(at_once, CHUNK)):

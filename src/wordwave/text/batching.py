@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wordwave.compiled import compiled
 from wordwave.errors import WordwaveError
-from wordwave.text.ngrams import Words
+from wordwave.text.ngrams import Words, ranges
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 
@@ -172,6 +172,26 @@ class Sentences:
         parts = (self.starts, self.lengths, self.ids, positions, weights)
         return tuple(part.numpy() for part in parts)
 
+    @cached_property
+    def _unknown_by_sentence(self) -> tuple[Any, Any]:
+        """The order in which unknown words are those of sentence 0, 1, …, and where each begins.
+
+        Shape: (n,), (N + 1,)
+        """
+        assert self.unknown is not None
+        order = np.argsort(self.unknown.owners, kind="stable")
+        return order, np.searchsorted(self.unknown.owners[order], np.arange(len(self) + 1))
+
+    def unknown_of(self, rows: Tensor | Sequence[int]) -> Words | None:
+        """The unknown words of some sentences, which are numbered from 0. Shape: rows (B,)"""
+        if self.unknown is None:
+            return None
+        order, begins = self._unknown_by_sentence
+        numbers = torch.as_tensor(rows, dtype=torch.long).numpy()
+        sizes = begins[numbers + 1] - begins[numbers]
+        words = self.unknown.take(order[ranges(begins[numbers], sizes)])
+        return words._replace(owners=np.repeat(np.arange(len(numbers)), sizes))
+
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int]]) -> Sentences:
         """Sentences from lists of ids."""
@@ -210,9 +230,9 @@ class Sentences:
         return self.ids[places.clamp_(max=len(self.ids) - 1)].long() * (columns < lengths)
 
     def subset(self, rows: Tensor | Sequence[int]) -> Sentences:
-        """Some sentences, without unknown words. Shape: rows (n,)"""
+        """Some sentences. Shape: rows (n,)"""
         batch = self.batch(rows)
-        return Sentences(batch.ids, batch.lengths)
+        return Sentences(batch.ids, batch.lengths, unknown=self.unknown_of(rows))
 
     def batch(self, rows: Tensor | Sequence[int]) -> Batch:
         """Some sentences without padding. Shape: rows (B,)"""

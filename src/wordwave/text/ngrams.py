@@ -54,6 +54,19 @@ class Words(NamedTuple):
             n += len(words.text)
         return cls(np.concatenate(texts), np.concatenate(starts), np.concatenate(owners))
 
+    def take(self, numbers: Any) -> Words:
+        """Some of the words. Shape: (n,)"""
+        begins = self.starts[numbers]
+        sizes = self.starts[numbers + 1] - begins
+        starts = np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])
+        return Words(self.text[ranges(begins, sizes)], starts, self.owners[numbers])
+
+
+def ranges(begins: Any, sizes: Any) -> Any:
+    """begins[0], begins[0] + 1, … (sizes[0] numbers), begins[1], …. Shape: (n,), (n,) -> (m,)"""
+    moved = begins - (sizes.cumsum() - sizes)
+    return np.repeat(moved, sizes) + np.arange(len(begins) and int(sizes.sum()))
+
 
 def ngram_hashes(words: Words) -> tuple[Any, Any]:
     """The hash of each n-gram of each word, at least 0, and where those of a word begin.
