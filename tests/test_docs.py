@@ -71,9 +71,11 @@ SMALL = {
 GRID = {
     "datasets": "mr trec",  # one with folds, one with a test set of its own
     "embeddings": "tpe complex-order rope",
+    "encoders": "fasttext transformer",
     "encodings": "nope rope+random wave-attention",
 }
-"""Of a grid; tests/experiments trains every row of Table 2, tests/lab every position encoding."""
+"""Of a grid; tests/experiments trains every row of Table 2, tests/lab every position encoding and
+every encoder of the laboratory."""
 
 FASTTEXT = """
 from types import SimpleNamespace
@@ -237,7 +239,8 @@ def reduced(one: Command, config: object, recipes: Path) -> tuple[str, ...]:
     """The words of a command with its sizes replaced; `config` is what they are parsed to."""
     small: dict[str, str] = {}
     settings = settings_of(config)
-    grid = [settings["suite"]] if "suite" in settings else GRID
+    is_suite = settings.get("suite") == "encodings"
+    grid = {"encodings"} if is_suite else GRID.keys() - {"encodings"}
     for name, value in settings.items():
         if name in SMALL and not (isinstance(value, int) and value <= float(SMALL[name])):
             small[name] = SMALL[name]

@@ -46,6 +46,18 @@ def test_all_records_of_the_results_are_read_and_have_todays_keys():
     assert not Laboratory(Budget(epochs=9), LENGTHS).ran(records[0], "plain")
 
 
+@pytest.mark.slow
+def test_every_encoder_is_trained_on_tasks_of_sentences_and_of_words(cli, tmp_path):
+    grid = ("--tasks", "precedence", "copy", "--encoders", "fasttext", "cnn", "lstm", "transformer")
+    sizes = ("--embeddings", "complex-order", "--lengths", "10-12", "--seeds", "1", "--jobs", "1")
+    code, _, err = cli(*PROBE[:1], *grid, *sizes, *PROBE[PROBE.index("--dim") :], "--out", tmp_path)
+    assert code == 0, err
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    trained = {(record["task"], record["encoder"]) for record in records}
+    of_words = {("copy", encoder) for encoder in ("lstm", "transformer")}
+    assert trained == {("precedence", encoder) for encoder in grid[4:]} | of_words
+
+
 @pytest.mark.parametrize(
     ("folder", "laboratory", "recipe"),
     [

@@ -7,6 +7,7 @@ are chosen on texts which neither was trained on. That also calibrates the proba
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,10 @@ def most_texts(n_classes: int) -> int:
 class Counts:
     """The words, bigrams and n-grams of texts as sparse matrices, of which `fit` may take some.
 
-    Shape: has_words (N, V) and has_pairs (N, n_bigrams + 1) are 1 where a text has one; n_grams
-    (V, S + 1) counts the n-grams of each word
+    Words that are not in the vocabulary, U distinct ones, have n-grams too, as in predictions.
+
+    Shape: has_words (N, V) and has_pairs (N, n_bigrams + 1) are 1 where a text has one, n_unknown
+    (N, U) counts occurrences; n_grams (V + U, S + 1) counts the n-grams of each word
     """
 
     def __init__(
@@ -97,17 +100,39 @@ class Counts:
         self.has_words = _presence(owners[is_known], batch.ids.numpy()[is_known], (n, size))
         self.has_pairs = _presence(owners[pairs > 0], pairs[pairs > 0], (n, n_pairs))
         spelled = Words.of(["", "", *vocabulary.words[UNKNOWN_ID + 1 :]])
-        hashes, starts = ngram_hashes(spelled)
-        frequent = np.asarray(self.has_words.sum(0)).ravel()
-        of_word = np.repeat(np.arange(size), np.diff(starts))
+        self.n_unknown, unknown = _unknown_words(sentences)
+        hashes, starts = ngram_hashes(Words.joined([(spelled, 0), (unknown, size)]))
+        frequent = np.concatenate([_column_sums(self.has_words), _texts_with(self.n_unknown)])
+        of_word = np.repeat(np.arange(len(frequent)), np.diff(starts))
         self.keys = _assigned(hashes, frequent[of_word], n_subwords)
         rows = hashes % max(n_subwords, 1) + min(n_subwords, 1)
         kept = self.keys[rows] == hashes
         entries = (np.ones(int(kept.sum())), (of_word[kept], rows[kept]))
-        self.n_grams = csr_matrix(entries, shape=(size, n_subwords + 1))
+        self.n_grams = csr_matrix(entries, shape=(len(frequent), n_subwords + 1))
 
     def __len__(self) -> int:
         return self.has_words.shape[0]
+
+
+def _unknown_words(sentences: Sentences) -> tuple[Any, Words]:
+    """How often each text has each of the distinct unknown words, and these. Shape: (N, U)"""
+    from scipy.sparse import csr_matrix
+
+    words = sentences.unknown
+    if words is None:
+        return csr_matrix((len(sentences), 0)), Words.of([])
+    text, starts = words.text.tobytes(), words.starts.tolist()
+    number: dict[bytes, int] = {}
+    found = (number.setdefault(text[a:b], len(number)) for a, b in pairwise(starts))
+    numbers = np.fromiter(found, np.int64, len(words.owners))
+    _, first = np.unique(numbers, return_index=True)
+    entries = (np.ones(len(numbers)), (words.owners, numbers))
+    return csr_matrix(entries, shape=(len(sentences), len(number))), words.take(first)
+
+
+def _texts_with(counts: Any) -> Any:
+    """In how many texts each word is. Shape: (N, U) -> (U,)"""
+    return np.bincount(counts.indices, minlength=counts.shape[1]).astype(np.float64)
 
 
 def _presence(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
@@ -156,6 +181,8 @@ class Coefficients:
         n_classes = len(self.bias)
         of_words = counts.has_words[rows] @ self.words
         of_words[:, : n_classes + 1] += counts.has_pairs[rows] @ self.bigrams
+        of_unknown = counts.n_grams[counts.has_words.shape[1] :] @ self.subwords
+        of_words[:, n_classes + 1 :] += counts.n_unknown[rows] @ of_unknown
         found = self.bias
         for block in (of_words[:, : n_classes + 1], of_words[:, n_classes + 1 :]):
             found = found + block[:, :-1] / np.sqrt(np.maximum(block[:, -1:], 1e-12))
@@ -185,19 +212,23 @@ def fit(
 
     rows = np.arange(len(counts)) if rows is None else rows
     words, pairs, grams = counts.has_words[rows], counts.has_pairs[rows], counts.n_grams
+    unknown, n_words = counts.n_unknown[rows], words.shape[1]
     targets = targets[rows]
     shares = np.ones(len(rows)) if weights is None else weights[rows].astype(np.float64)
     shares = shares / max(shares.mean() * len(rows), 1e-12)
     n_texts = _column_sums(words)
-    of_grams = np.minimum(grams.T @ n_texts, len(rows))
+    of_grams = grams.T @ np.concatenate([n_texts, _texts_with(unknown)])
+    of_grams = np.minimum(of_grams, len(rows))
     idf_words, idf_pairs, idf_grams = (
         _idf(len(rows), count) for count in (n_texts, _column_sums(pairs), of_grams)
     )
     grams = grams.multiply(idf_grams[None]).tocsr()
     squares = np.asarray(counts.n_grams @ np.square(idf_grams)).ravel()
     by_length = _inverse_root(words @ np.square(idf_words) + pairs @ np.square(idf_pairs))
-    by_grams = _inverse_root(words @ squares)
-    words_t, pairs_t, grams_t = (matrix.T.tocsr() for matrix in (words, pairs, grams))
+    by_grams = _inverse_root(words @ squares[:n_words] + unknown @ squares[n_words:])
+    words_t, pairs_t, grams_t, unknown_t = (
+        matrix.T.tocsr() for matrix in (words, pairs, grams, unknown)
+    )
     sizes = np.cumsum([words.shape[1], pairs.shape[1], grams.shape[1]]) * n_classes
     penalty = 1.0 / (INVERSE_PENALTY * len(rows))
 
@@ -207,16 +238,17 @@ def fit(
 
     def objective(flat: Any) -> tuple[float, Any]:
         of_words, of_pairs, of_grams, bias = parts(flat)
-        per_word = np.hstack([idf_words[:, None] * of_words, grams @ of_grams])
-        sums = words @ per_word
+        per_spelling = grams @ of_grams
+        sums = words @ np.hstack([idf_words[:, None] * of_words, per_spelling[:n_words]])
         first = sums[:, :n_classes] + pairs @ (idf_pairs[:, None] * of_pairs)
-        logits = by_length * first + by_grams * sums[:, n_classes:] + bias
+        second = sums[:, n_classes:] + unknown @ per_spelling[n_words:]
+        logits = by_length * first + by_grams * second + bias
         total, by_logits = loss_of(logits, targets, shares)
         back = words_t @ np.hstack([by_length * by_logits, by_grams * by_logits])
         gradient = np.concatenate([
             (idf_words[:, None] * back[:, :n_classes]).ravel(),
             (idf_pairs[:, None] * (pairs_t @ (by_length * by_logits))).ravel(),
-            (grams_t @ back[:, n_classes:]).ravel(),
+            (grams_t @ np.vstack([back[:, n_classes:], unknown_t @ (by_grams * by_logits)])).ravel(),
             by_logits.sum(0),
         ])  # fmt: skip
         penalized = flat[: -n_classes or None]
@@ -235,7 +267,7 @@ def fit(
     return Coefficients(
         np.hstack([
             idf_words[:, None] * of_words, np.square(idf_words)[:, None],
-            grams @ of_grams, squares[:, None],
+            (grams @ of_grams)[:n_words], squares[:n_words, None],
         ]),
         np.hstack([idf_pairs[:, None] * of_pairs, np.square(idf_pairs)[:, None]]),
         np.hstack([idf_grams[:, None] * of_grams, np.square(idf_grams)[:, None]]),
