@@ -39,11 +39,14 @@ def test_the_kernel_hashes_as_python_does(words):
     assert np.diff(starts).tolist() == sizes
 
 
-@pytest.fixture(scope="module")
-def made():
-    """An encoder, encoded texts, bigrams, counts and a fitted module."""
+def build(**limits):
+    """An encoder, encoded texts, bigrams, counts and a fitted module.
+
+    Args:
+        limits: of the vocabulary.
+    """
     tokenizer = PlainTokenizer()
-    vocabulary = Vocabulary.build([tokenizer(text) for text in TEXTS])
+    vocabulary = Vocabulary.build([tokenizer(text) for text in TEXTS], **limits)
     encoder = TextEncoder(tokenizer, vocabulary, max_length=20, keep_unknown=True)
     sentences = encoder.encode(TEXTS).sentences
     bigrams = Bigrams(97, 2, n_words=len(vocabulary)).eval()
@@ -58,6 +61,25 @@ def made():
     return encoder, sentences, bigrams, counts, fitted, module
 
 
+@pytest.fixture(scope="module")
+def made():
+    return build()
+
+
+LIMITS = [{"min_count": 2}, {"max_size": 6}]
+
+
+@pytest.mark.parametrize("limits", [{}, *LIMITS])
+def test_what_is_fitted_is_what_predicts_also_without_all_words(limits):
+    _, sentences, bigrams, counts, fitted, module = build(**limits)
+    rows = torch.arange(len(TEXTS))
+    assert bool(limits) == bool(len(sentences.unknown.owners))
+    unknown = module.sums_of_unknown(sentences.unknown, len(TEXTS))
+    logits = module.of_batch(sentences.batch(rows), bigrams, unknown)
+    expected = torch.from_numpy(fitted.logits(counts, rows.numpy())).float()
+    torch.testing.assert_close(logits, expected)
+
+
 def test_padded_sentences_batches_and_sparse_matrices_agree(made):
     _, sentences, bigrams, counts, fitted, module = made
     rows = torch.arange(len(TEXTS))
@@ -70,21 +92,22 @@ def test_padded_sentences_batches_and_sparse_matrices_agree(made):
         torch.testing.assert_close(module.of_batch(batch, bigrams, None), expected)
 
 
-def test_the_fit_is_the_logistic_regression_of_scikit_learn(made):
-    _, _, _, counts, fitted, _ = made
-    n = len(TEXTS)
+@pytest.mark.parametrize("limits", [{}, *LIMITS])
+def test_the_fit_is_the_logistic_regression_of_scikit_learn(limits):
+    _, _, _, counts, fitted, _ = build(**limits)
+    n, spelled = len(TEXTS), np.hstack([counts.has_words.toarray(), counts.n_unknown.toarray()])
     idf = [
         stacking._idf(n, np.minimum(np.asarray(count).ravel(), n))
         for count in (
             counts.has_words.sum(0),
             counts.has_pairs.sum(0),
-            counts.n_grams.T @ np.asarray(counts.has_words.sum(0)).ravel(),
+            counts.n_grams.T @ (spelled > 0).sum(0),
         )
     ]
     words, pairs = counts.has_words.toarray() * idf[0], counts.has_pairs.toarray() * idf[1]
     first = np.hstack([words, pairs])
     first /= np.linalg.norm(first, axis=1, keepdims=True)
-    grams = counts.has_words.toarray() @ counts.n_grams.toarray()
+    grams = spelled @ counts.n_grams.toarray()
     # n-grams are counted, and the length is that of separate occurrences
     length = np.sqrt(grams @ np.square(idf[2]))[:, None]
     x = np.hstack([first, grams * idf[2] / length])

@@ -245,10 +245,11 @@ def fit(
         logits = by_length * first + by_grams * second + bias
         total, by_logits = loss_of(logits, targets, shares)
         back = words_t @ np.hstack([by_length * by_logits, by_grams * by_logits])
+        of_unknown = unknown_t @ (by_grams * by_logits)
         gradient = np.concatenate([
             (idf_words[:, None] * back[:, :n_classes]).ravel(),
             (idf_pairs[:, None] * (pairs_t @ (by_length * by_logits))).ravel(),
-            (grams_t @ np.vstack([back[:, n_classes:], unknown_t @ (by_grams * by_logits)])).ravel(),
+            (grams_t @ np.vstack([back[:, n_classes:], of_unknown])).ravel(),
             by_logits.sum(0),
         ])  # fmt: skip
         penalized = flat[: -n_classes or None]
