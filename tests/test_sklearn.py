@@ -416,7 +416,7 @@ def test_folder_keeps_parameters_and_pickle_works_too(fitted, tmp_path):
     model.fit(TEXTS, PRAISE).save(tmp_path / "model")
     for again in (WaveClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         # numbers that followed from the texts
-        used = {name: getattr(again, name) for name in ("n_bigrams", "n_subwords")}
+        used = {name: getattr(again, name) for name in ("n_bigrams", "ngrams", "n_subwords")}
         assert again.get_params() == model.get_params() | used
         assert (again.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
     retrained = clone(WaveClassifier.load(tmp_path / "model")).fit(TEXTS, PRAISE)

@@ -116,7 +116,13 @@ def padding_of(encoder: Any) -> str:
 def upgrade_flat(settings: Plain) -> Plain:
     """Settings by the names of their flags, as studies keep them."""
     padding = padding_of(settings.get("encoder"))
-    return {"padding": padding, **_renamed(settings, RENAMED, "settings")}
+    return {"padding": padding, **as_default(_renamed(settings, RENAMED, "settings"))}
+
+
+def as_default(settings: Plain) -> Plain:
+    """Settings with n-grams as by default, if they have them: both train the same model, and the
+    default was True once."""
+    return {**settings, "ngrams": None} if settings.get("ngrams") is True else settings
 
 
 def upgrade_record(record: Plain) -> Plain:
@@ -134,6 +140,7 @@ def upgrade_record(record: Plain) -> Plain:
             if "encoder" in model:
                 padding = padding_of(model["encoder"])
                 new["config"]["model"] = {**NEW_IN_MODEL, "padding": padding, **model}
+            new["config"]["model"] = as_default(new["config"]["model"])
             if isinstance(training := new["config"].get("training"), dict):
                 new["config"]["training"] = {**NEW_IN_TRAINING, **training}
             if isinstance(text := new["config"].get("text"), dict) and "tokenizer" in text:

@@ -92,7 +92,7 @@ class WaveClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TextEsti
         pooling: str = ClassifierConfig.pooling,
         n_bigrams: int | None = ClassifierConfig.n_bigrams,
         bigram_dropout: float = ClassifierConfig.bigram_dropout,
-        ngrams: bool = ClassifierConfig.ngrams,
+        ngrams: bool | None = ClassifierConfig.ngrams,
         n_subwords: int | None = ClassifierConfig.n_subwords,
         n_filters: int = ClassifierConfig.n_filters,
         widths: tuple[int, ...] = ClassifierConfig.widths,

@@ -14,6 +14,7 @@ import pytest
 from safetensors.torch import load_file
 
 from wordwave.cli import VERBS
+from wordwave.config_io import read_yaml
 
 WORDWAVE = str(Path(sys.executable).with_name("wordwave"))
 SLOW_TO_LOAD = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "pandas", "accelerate"}
@@ -399,3 +400,58 @@ def test_a_checklist_needs_two_classes_and_words_that_the_model_knows(cli, revie
     )
     files = ("--checklist-words", tmp_path / "missing", tmp_path / "odd")
     cli.refusal(cli.call("evaluate", reviews, "--checklist", *named, *files), "does not exist")
+
+
+def settings_of(run):
+    return read_yaml(run / "config.yaml")
+
+
+def test_a_run_without_room_for_ngrams_is_resumed_and_known_as_finished(
+    cli, table, tmp_path, monkeypatch
+):
+    from wordwave.tasks import stacking
+    from wordwave.training import loop
+
+    monkeypatch.setattr(stacking, "MAX_COEFFICIENTS", 3)
+    run, steps, step = tmp_path / "run", 0, loop.Training._step
+
+    def stopped(self):
+        nonlocal steps
+        steps += 1
+        if steps == 20:
+            raise KeyboardInterrupt
+        return step(self)
+
+    monkeypatch.setattr(loop.Training, "_step", stopped)
+    command = ("train", "classify", "--data", table, "--out", run, *cli.quick, "--save-every", "0")
+    result = cli.call(*command)
+    assert result.code == 130 and "no linear model of n-grams" in result.out
+    assert settings_of(run)["model"]["ngrams"] is False
+    monkeypatch.setattr(loop.Training, "_step", step)
+    result = cli.call(*command)
+    assert result.code == 0 and "Resuming" in result.out, result.err
+    assert "is finished already" in cli.call(*command).out
+    assert "is finished already" in cli.call(*command, "--no-ngrams").out
+    cli.refusal(cli.call(*command, "--ngrams"), "holds a run with ngrams False, here it is True")
+    refused = cli.call(*command[:-2], "--ngrams", "--out", tmp_path / "other")
+    cli.refusal(refused, "ngrams must be off for 25 words", "got True")
+
+
+def test_a_run_of_the_former_default_has_the_settings_of_a_command_without_the_flag(cli, trained):
+    assert settings_of(trained.folder)["model"]["ngrams"] is True
+    command = ("train", "classify", "--data", trained.table, "--out", trained.folder, *cli.quick)
+    for more in ((), ("--ngrams",)):
+        assert "is finished already" in cli.call(*command, *more).out
+    cli.refusal(cli.call(*command, "--no-ngrams"), "ngrams True, here it is False")
+    assert "--ngrams, --no-ngrams" in cli.call(*command[:2], "--help").out
+
+
+def test_more_subwords_than_there_is_room_for_are_refused(cli, table, tmp_path, monkeypatch):
+    from wordwave.tasks import stacking
+
+    monkeypatch.setattr(stacking, "MAX_COEFFICIENTS", 3 * 225)
+    command = ("train", "classify", "--data", table, *cli.quick, "--n-bigrams", "100")
+    result = cli.call(*command, "--out", tmp_path / "a", "--n-subwords", "101")
+    cli.refusal(result, "n_subwords must be at most 100 with 25 words", "got 101")
+    result = cli.call(*command, "--out", tmp_path / "b", "--n-subwords", "100")
+    assert result.code == 0, result.err

@@ -20,8 +20,14 @@ from wordwave.migrate import (
     upgrade_run,
     upgrade_weights,
 )
+from wordwave.search.compare import Candidate, Comparison
 from wordwave.tasks.classifier import TextClassifier
-from wordwave.tasks.config import ClassificationConfig, LanguageModelConfig, TranslationConfig
+from wordwave.tasks.config import (
+    ClassificationConfig,
+    DataConfig,
+    LanguageModelConfig,
+    TranslationConfig,
+)
 from wordwave.tasks.language_model import LanguageModel
 from wordwave.tasks.run_folder import read_config
 from wordwave.tasks.translator import Translator
@@ -205,6 +211,20 @@ def test_a_record_is_read_under_the_key_that_its_config_has_now(tmp_path):
     assert store.key_of(upgrade_record({"config": before_views})) in store.done()
     store.append({"config": to_dict(config), "x": 2})
     assert (tmp_path / "records.jsonl").read_bytes() == content
+
+
+def test_a_record_with_the_former_default_of_ngrams_has_the_key_of_the_default_now(tmp_path):
+    config = to_dict(ClassificationConfig())
+    former = {**config, "model": {**config["model"], "ngrams": True}}
+    store = Store(tmp_path / "records.jsonl", ("config",))
+    store.append({"config": former})
+    assert store.done() == {store.key_of({"config": config})}
+    compared = [
+        Comparison(DataConfig("x.csv"), {"bag": with_settings(ClassificationConfig(), **how)}, "")
+        for how in ({}, {"ngrams": True}, {"ngrams": False})
+    ]
+    keys = [store.key_of(one.key(Candidate("bag", "none", 0))) for one in compared]
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_settings_of_old_studies_are_known_now():

@@ -230,6 +230,21 @@ def test_a_search_older_than_a_setting_goes_on_with_its_default(tmp_path):
         search_in(tmp_path, 1, beta2=0.9).results()
 
 
+def test_a_search_with_the_former_default_of_ngrams_goes_on(tmp_path):
+    search = search_in(tmp_path, 1)
+    config = with_settings(ClassificationConfig(), dim=4, epochs=1)
+    search = replace(search, config=config)
+    run_trials(search)
+    text = search.store.path.read_text()
+    assert '"ngrams": null' in text
+    search.store.path.write_text(text.replace('"ngrams": null', '"ngrams": true'))
+    for settings in ({}, {"ngrams": True}):
+        again = replace(search, config=with_settings(config, **settings))
+        assert len(again.results()) == 1 and not again.grid.missing()
+    with pytest.raises(ValueError, match="holds a search with ngrams None, here it is False"):
+        replace(search, config=with_settings(config, ngrams=False)).results()
+
+
 def test_other_settings_or_examples_are_refused_once_there_are_trials(tmp_path):
     search = search_in(tmp_path, 1)
     search_in(tmp_path, 1, epochs=9).draw(1)  # nothing was made with these, nothing is lost

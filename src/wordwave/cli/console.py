@@ -98,6 +98,9 @@ def _show_optional(kind: Any) -> None:
             plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
             if is_dataclass(plain):
                 _show_optional(cast("Hashable", plain))
+            elif {*get_args(plain)} == {bool, NoneType}:  # --name, --no-name
+                about = tyro.conf.arg(help_behavior_hint=_default)
+                base.__annotations__[name] = Annotated[hint, tyro.conf.DisallowNone, about]
             elif NoneType in get_args(plain) and (shown := _values(plain)):
                 about = tyro.conf.arg(metavar=shown, help_behavior_hint=_default)
                 base.__annotations__[name] = Annotated[hint, about]

@@ -138,16 +138,17 @@ class ClassifierConfig(ModelConfig):
     """bag: probability that all bigrams of a training text are left out."""
     max_length: int = 2048
     """Longest text in words; longer ones are truncated, and counted. pe: highest position."""
-    ngrams: bool = True
+    ngrams: bool | None = None
     """bag: add the logits of a linear model of TF-IDF weighted words, bigrams and character
-    n-grams, as much as pays on texts that neither was trained on."""
+    n-grams, as much as pays on texts that neither was trained on. None: unless there are too many
+    words and classes for one."""
     n_subwords: int | None = None
     """bag: rows that character n-grams are hashed into, which unknown words are recognized by; 0
     for none, None for a number that follows from the training texts."""
 
     @property
     def has_ngrams(self) -> bool:
-        return self.ngrams and self.encoder == "bag"
+        return self.ngrams is not False and self.encoder == "bag"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from wordwave.embedding.config import EMBEDDING_KINDS, EmbeddingKind
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
 from wordwave.grid import Count, Positive, Record, Share, fits
+from wordwave.migrate import as_default
 from wordwave.models.config import ENCODERS, EncoderKind, goes_with
 from wordwave.search.baselines import BASELINES, SETTINGS, Baseline, fit_baseline
 from wordwave.tables import Content, ResultTable, Score, rows_to_csv
@@ -105,6 +106,7 @@ class Comparison:
             config = {"data": to_dict(self.data), "baseline": SETTINGS[candidate.encoder]}
         else:
             config = to_dict(self.config(candidate))
+            config["model"] = as_default(config["model"])
         return {**asdict(candidate), "config": config, "examples": self.examples}
 
     def run(self, candidate: Candidate) -> Record:

@@ -23,7 +23,7 @@ from wordwave.data.splits import DEV_SHARE, Splits
 from wordwave.errors import WordwaveError
 from wordwave.files import check_regular, locked, write_text
 from wordwave.grid import Count, Grid, Record, Share, Store
-from wordwave.migrate import upgrade_flat
+from wordwave.migrate import as_default, upgrade_flat
 from wordwave.search.spaces import (
     Setting,
     SpaceName,
@@ -120,6 +120,7 @@ class SearchPlan:
         """The settings that all trials share."""
         drawn = {setting.name for setting in self.varied}
         common = {k: v for k, v in flatten(self.config).items() if k not in drawn}
+        common = as_default(common)
         return {"space": self.space, **common, "examples": self.parts.fingerprint()}
 
     @cached_property
@@ -144,8 +145,10 @@ class SearchPlan:
     def _upgraded(self, record: Record) -> Record:
         """With the names of this version; settings that are newer than a record have defaults."""
         search = record.get("search")
-        if not isinstance(search, dict) or search.keys() == self.fixed.keys():
+        if not isinstance(search, dict):
             return record
+        if search.keys() == self.fixed.keys():
+            return {**record, "search": as_default(search)}
         there = {**flatten(ClassificationConfig()), **upgrade_flat(search)}
         return {**record, "search": {name: there.get(name) for name in self.fixed}}
 

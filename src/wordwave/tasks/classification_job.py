@@ -39,6 +39,7 @@ from wordwave.tasks.stacking import (
     folds_of,
     most_texts,
     n_subwords_of,
+    room_for_subwords,
     stacking_weights,
 )
 from wordwave.text.encoder import TextEncoder
@@ -98,8 +99,8 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     @property
     def may_differ(self) -> tuple[str, ...]:
         model = self.config.model
-        counted = [n for n in ("n_bigrams", "n_subwords") if getattr(model, n) is None]
-        return (*super().may_differ, *counted)
+        chosen = ("n_bigrams", "ngrams", "n_subwords")
+        return (*super().may_differ, *(name for name in chosen if getattr(model, name) is None))
 
     def load_data(self) -> Splits:
         return load_examples(self.config.data, patience=self.config.training.patience)
@@ -203,12 +204,24 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         model = config.model
         if not model.has_ngrams:
             return config
-        room = n_subwords_of(vocabulary, n_bigrams, n_classes)
-        if room is None:
-            self.notes.append("no linear model of n-grams: there are too many words and classes")
+        room = room_for_subwords(vocabulary, n_bigrams, n_classes)
+        if room < 0:
+            what = f"{len(vocabulary):,} words, {n_bigrams:,} bigrams and {n_classes:,} classes"
+            if model.ngrams:
+                raise WordwaveError(
+                    f"ngrams must be off for {what}, got True: there is no room for their weights"
+                )
+            self.notes.append(f"no linear model of n-grams: there is no room for {what}")
             return replace(config, model=replace(model, ngrams=False))
-        n_subwords = room if model.n_subwords is None else model.n_subwords
-        return replace(config, model=replace(model, n_subwords=n_subwords))
+        n_subwords = model.n_subwords
+        if n_subwords is None:
+            n_subwords = n_subwords_of(vocabulary, n_bigrams, n_classes)
+        if n_subwords > room:
+            raise WordwaveError(
+                f"n_subwords must be at most {room} with {len(vocabulary):,} words, "
+                f"{n_bigrams:,} bigrams and {n_classes:,} classes, got {n_subwords}"
+            )
+        return replace(config, model=replace(model, ngrams=True, n_subwords=n_subwords))
 
     def complete(self) -> None:
         """Fit the n-grams, and the weights of head and n-grams on texts that are held out."""

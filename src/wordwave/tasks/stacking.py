@@ -59,12 +59,17 @@ def softmax_loss(logits: Any, targets: Any, weights: Any) -> tuple[float, Any]:
     return float(weights @ losses), weights[:, None] * gradient
 
 
-def n_subwords_of(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int | None:
+def room_for_subwords(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int:
+    """The largest number of rows for n-grams; below 0 without room for words and bigrams."""
+    return MAX_COEFFICIENTS // n_classes - len(vocabulary) - n_bigrams
+
+
+def n_subwords_of(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int:
     """Rows for the n-grams of a vocabulary, two for each, so that most have one of their own, as
-    far as there is room for them; `None` without room for the words."""
-    room = MAX_COEFFICIENTS // n_classes - len(vocabulary) - n_bigrams
+    far as there is room for them."""
+    room = room_for_subwords(vocabulary, n_bigrams, n_classes)
     distinct = len(np.unique(ngram_hashes(Words.of(vocabulary.words[UNKNOWN_ID + 1 :]))[0]))
-    return min(2 * distinct, MAX_SUBWORDS, room) if room >= 0 else None
+    return min(2 * distinct, MAX_SUBWORDS, room)
 
 
 def most_texts(n_classes: int) -> int:
