@@ -68,6 +68,29 @@ def test_predict_evaluate_and_encode_read_such_files_as_in_training(cli, german,
     assert json.loads(piped.out)["text"] == "öfter"
 
 
+def test_explain_reads_what_the_run_was_trained_on(cli, german, tmp_path):
+    folder = german[0]
+    run, quick = folder / "run", ("--shuffles", "0")
+    (tmp_path / "a.csv").write_bytes("text;label\nöfter gut;ja\nbad\n".encode("cp1252"))
+    explained = ("explain", run, "--file", tmp_path / "a.csv", *quick)
+    shown = cli.call(*explained, "--skip-bad-rows")
+    assert shown.code == 0 and "“öfter gut”" in shown.out, shown.err
+    assert "1 of 2 rows was left out: line 3" in shown.out + shown.err
+    cli.refusal(cli.call(*explained), "line 3 must have 2 cells", "--skip-bad-rows")
+    (tmp_path / "b.tsv").write_text("text\tlabel\nöfter gut\tja\n", encoding="utf-16")
+    named = ("--encoding", "utf-16", "--delimiter", "tab")
+    shown = cli.call("explain", run, "--file", tmp_path / "b.tsv", *quick, *named)
+    assert shown.code == 0 and "“öfter gut”" in shown.out, shown.err
+    # Standard input is UTF-8 unless said otherwise.
+    assert "“öfter”" in cli.call("explain", run, *quick, stdin="öfter".encode()).out
+    given = ("--encoding", "cp1252")
+    piped = cli.call("explain", run, *quick, *given, stdin="öfter".encode("cp1252"))
+    assert "“öfter”" in piped.out, piped.err
+    said = "--encoding must go with --file or standard input"
+    cli.refusal(cli.call("explain", run, "öfter", *given), said)
+    cli.refusal(cli.call("explain", run, "--nearest", "gut", *given), said)
+
+
 def test_few_examples_are_all_trained_on_and_no_validation_score_is_made_up(cli, tmp_path):
     table = cli.write_table(tmp_path / "a.csv", ROWS)
     quick = [word for word in cli.quick if word not in ("--dev-share", "0.1")]
@@ -108,6 +131,9 @@ def test_matchers_read_such_tables_and_train_without_a_validation_set(cli, tmp_p
     assert "no validation set" in result.out
     shown = cli.call("predict", tmp_path / "run", tmp_path / "a.csv", "--skip-bad-rows")
     assert shown.code == 0 and len(shown.out.splitlines()) == 30, shown.err
+    explained = ("explain", tmp_path / "run", "--file", tmp_path / "a.csv", "--shuffles", "0")
+    assert cli.call(*explained, "--skip-bad-rows").out.count("→ ") >= 30
+    cli.refusal(cli.call(*explained), "line 32 must have 3 cells", "--skip-bad-rows")
     (tmp_path / "b.csv").write_text("text_a|text_b|label\na1||0\n|b2|1\n")
     assert len(cli.call("predict", tmp_path / "run", tmp_path / "b.csv").out.splitlines()) == 2
     assert cli.call("evaluate", tmp_path / "run", tmp_path / "b.csv").code == 0

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,9 @@ from rich.text import Text
 
 import wordwave
 from wordwave.cli.console import Console, RunFolder, parsed
-from wordwave.cli.stream import standard_input
+from wordwave.cli.progress import reading_bar
+from wordwave.cli.stream import InputFormat, standard_input
+from wordwave.data.formats import TableFormat
 from wordwave.data.tables import read_rows, read_texts
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text
@@ -82,6 +84,7 @@ class ExplainOptions:
     skipped."""
     seed: int = 0
     """Random seed of the permutations."""
+    table: InputFormat = field(default_factory=InputFormat)
 
     def __post_init__(self) -> None:
         limits = {"shuffles": (0, 100_000), "most_moves": (0, 1_000_000), "seed": (0, 2**63 - 1)}
@@ -102,10 +105,13 @@ def explain(args: list[str], prog: str) -> None:
         raise WordwaveError(f"--nearest {options.nearest} goes without texts: leave them out")
     if options.nearest is not None and task_of(options.run) == "match":
         raise WordwaveError("--nearest goes with a run of train classify")
+    if options.text is not None or options.nearest is not None:
+        options.table.check_unused("--file or standard input")
     entries = _explain_pairs if task_of(options.run) == "match" else _explain_texts
     if options.nearest is not None:
         entries = _nearest_words
-    found = [entry for entry in entries(options, console) if options.json is not None]
+    with reading_bar(None):
+        found = [entry for entry in entries(options, console) if options.json is not None]
     if options.json is not None:
         write_text(options.json, json.dumps(found, ensure_ascii=False, indent=1) + "\n")
         console.print(f"Written: {options.json}")
@@ -122,7 +128,8 @@ def _explain_texts(options: ExplainOptions, console: Console) -> Iterator[dict[s
 
         check_format(options.picture)
     classifier = wordwave.TextClassifier.load(options.run)
-    texts = _texts(options, options.column or classifier.config.data.text)
+    data = classifier.config.data
+    texts = _texts(options, options.column or data.text, data.table)
     for i, text in enumerate(texts, start=1):
         explanation = explained(
             classifier,
@@ -170,7 +177,7 @@ def _explain_pairs(options: ExplainOptions, console: Console) -> Iterator[dict[s
     columns = (options.text_a or data.text_a, options.text_b or data.text_b)
     if columns[0] == columns[1]:
         raise WordwaveError(f"a pair needs two columns, got {columns[0]!r} twice")
-    for text_a, text_b in _pairs(options, columns):
+    for text_a, text_b in _pairs(options, columns, data.table):
         explanation = explain_pair(
             matcher,
             text_a,
@@ -191,19 +198,21 @@ def _draw(explanation: Explanation, path: Path) -> None:
         print(note, file=sys.stderr)
 
 
-def _texts(options: ExplainOptions, column: str) -> Iterator[str]:
+def _texts(options: ExplainOptions, column: str, trained: TableFormat) -> Iterator[str]:
     if options.text is not None:
         return iter([options.text])
-    if options.file is not None:
-        return read_texts(options.file, text=column)
-    return read_texts(standard_input("texts, one per line"))
+    source = options.file or standard_input("texts, one per line")
+    return read_texts(source, text=column, table=options.table.of(source, trained))
 
 
-def _pairs(options: ExplainOptions, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def _pairs(
+    options: ExplainOptions, columns: tuple[str, str], trained: TableFormat
+) -> Iterator[tuple[str, str]]:
     if options.text is not None and options.second is not None:
         return iter([(options.text, options.second)])
     source = options.file or standard_input("pairs, two sentences and a tab between them, per line")
-    return ((row[columns[0]], row[columns[1]]) for row in read_rows(source, text=columns))
+    rows = read_rows(source, text=columns, table=options.table.of(source, trained))
+    return ((row[columns[0]], row[columns[1]]) for row in rows)
 
 
 def show(explanation: Explanation, console: Console) -> None:

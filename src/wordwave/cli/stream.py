@@ -35,6 +35,16 @@ class InputFormat:
     """Leave out rows that are malformed or have bytes that are not of this encoding; they are
     counted and the first ones listed. By default the first one is an error."""
 
+    def check_unused(self, goes_with: str) -> None:
+        """Raise if an option is given where there is nothing to read."""
+        given = [
+            f"--{name.replace('_', '-')}"
+            for name, value in vars(self).items()
+            if value != getattr(InputFormat, name)
+        ]
+        if given:
+            raise WordwaveError(f"{' and '.join(given)} must go with {goes_with}")
+
     def of(self, source: object, trained: TableFormat | None) -> TableFormat:
         """The format of a file, by default as in training, or of a stream."""
         usual = (isinstance(source, (str, Path)) and trained) or TableFormat()
