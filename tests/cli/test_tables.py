@@ -91,6 +91,21 @@ def test_explain_reads_what_the_run_was_trained_on(cli, german, tmp_path):
     cli.refusal(cli.call("explain", run, "--nearest", "gut", *given), said)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--checklist-noun", "phone"), "--checklist-noun must go with --checklist"),
+        (("--checklist-part", "open"), "--checklist-part must go with --checklist"),
+        (("--checklist-classes", "ja", "nein"), "--checklist-classes must go with --checklist"),
+        (("--delimiter", ";"), "--delimiter must go with --data FILE"),
+        (("--encoding", "cp1252", "--skip-bad-rows"), "--encoding and --skip-bad-rows must go"),
+        (("--checklist", "--skip-bad-rows"), "must go with --data FILE, not with --checklist"),
+    ],
+)
+def test_evaluate_ignores_no_option(cli, german, options, said):
+    cli.refusal(cli.call("evaluate", german[0] / "run", *options), said)
+
+
 def test_few_examples_are_all_trained_on_and_no_validation_score_is_made_up(cli, tmp_path):
     table = cli.write_table(tmp_path / "a.csv", ROWS)
     quick = [word for word in cli.quick if word not in ("--dev-share", "0.1")]
@@ -131,6 +146,9 @@ def test_matchers_read_such_tables_and_train_without_a_validation_set(cli, tmp_p
     assert "no validation set" in result.out
     shown = cli.call("predict", tmp_path / "run", tmp_path / "a.csv", "--skip-bad-rows")
     assert shown.code == 0 and len(shown.out.splitlines()) == 30, shown.err
+    for option in (("--delimiter", "|"), ("--encoding", "utf-8"), ("--skip-bad-rows",)):
+        said = f"{option[0]} must go with --data FILE"
+        cli.refusal(cli.call("evaluate", tmp_path / "run", *option), said)
     explained = ("explain", tmp_path / "run", "--file", tmp_path / "a.csv", "--shuffles", "0")
     assert cli.call(*explained, "--skip-bad-rows").out.count("→ ") >= 30
     cli.refusal(cli.call(*explained), "line 32 must have 3 cells", "--skip-bad-rows")

@@ -77,8 +77,15 @@ class EvaluateClassifier(EvaluateOptions):
             raise WordwaveError("--text and --label name columns of --data FILE, which is missing")
         if self.checklist and self.data is not None:
             raise WordwaveError("--checklist has texts of its own: leave out --data")
-        if (self.checklist_classes or self.checklist_words) and not self.checklist:
-            raise WordwaveError("--checklist-classes and --checklist-words go with --checklist")
+        if self.checklist:
+            self.table.check_unused("--data FILE, not with --checklist")
+            return
+        for name in ("classes", "words", "noun", "part"):
+            option = f"checklist_{name}"
+            if getattr(self, option) != getattr(EvaluateClassifier, option):
+                raise WordwaveError(f"--checklist-{name} must go with --checklist")
+        if self.data is None:
+            self.table.check_unused("--data FILE")
 
     def score_checklist(self, classifier: Any) -> tuple[dict[str, Any], list[Any]]:
         """The scores of the checklist, and how they are shown."""
@@ -135,6 +142,8 @@ class EvaluateMatcher(EvaluateOptions):
             raise WordwaveError(
                 "--text-a, --text-b and --label name columns of --data FILE, which is missing"
             )
+        if self.data is None:
+            self.table.check_unused("--data FILE")
 
 
 @dataclass(frozen=True)
