@@ -318,6 +318,7 @@ def test_a_single_predicted_class_is_told_of():
         ({"epochs": 1.5}, "epochs must be int or null, got 1.5"),
         ({"dev_share": 1}, "dev_share must be at least 0 and below 1, got 1"),
         ({"dev_share": 0, "patience": 3}, "patience needs a dev_share above 0"),
+        ({"select": "last", "patience": 3}, "patience must be 0 with select 'last', .* got 3"),
         ({"n_threads": 0}, "n_threads must be at least 1 or None, got 0"),
         ({"vectors": "nowhere"}, "vectors must be a file"),
         ({"embedding": "rope", "encoder": "cnn"}, "embedding 'rope' acts inside attention"),

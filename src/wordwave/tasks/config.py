@@ -99,6 +99,14 @@ class ClassificationConfig(TaskConfig):
     model: ClassifierConfig = field(default_factory=ClassifierConfig)
     training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.training.select == "last" and self.training.patience:
+            raise WordwaveError(
+                "patience must be 0 with select 'last', which follows no validation score, "
+                f"got {self.training.patience}"
+            )
+
     @property
     def select(self) -> Select:
         """What selects the best weights."""
