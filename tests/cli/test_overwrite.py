@@ -118,3 +118,36 @@ def test_a_config_that_is_not_of_a_run_is_not_removed(cli, table, tmp_path):
     result = cli.call(*words(cli, table, tmp_path, "--overwrite"))
     cli.refusal(result, "config.yaml' is not of a run: choose another --out")
     assert (tmp_path / "config.yaml").read_text() == "task: deploy\n"
+
+
+def test_the_data_are_split_as_the_command_says_not_as_the_run_that_is_replaced(
+    cli, table, tmp_path, monkeypatch
+):
+    from wordwave.training import loop
+
+    data, folder = tmp_path / "data.csv", tmp_path / "run"
+    shutil.copy(table, data)
+    command = words(cli, data, folder, "--overwrite")
+    plain = (*command[: command.index("--dev-share")], "--overwrite")
+    assert cli.call(*command).code == 0
+    result = cli.call(*plain)  # it replaces a finished run
+    assert "all 480 examples are trained on" in result.out, result.err
+    assert "dev_share: null" in (folder / "config.yaml").read_text()
+
+    steps, step = 0, loop.Training._step
+
+    def stopped(self):
+        nonlocal steps
+        steps += 1
+        if steps == 20:
+            raise KeyboardInterrupt
+        return step(self)
+
+    monkeypatch.setattr(loop.Training, "_step", stopped)
+    assert cli.call(*command, "--save-every", "0").code == 130
+    monkeypatch.setattr(loop.Training, "_step", step)
+    assert (folder / "state").exists()
+    cli.write_table(data, cli.examples(240, seed=3))
+    result = cli.call(*plain)  # it replaces an unfinished run on other data
+    assert "all 240 examples are trained on" in result.out, result.err
+    assert "dev_share: null" in (folder / "config.yaml").read_text()

@@ -139,11 +139,15 @@ def _train(kind: type[RunOptions], args: list[str], prog: str) -> None:
                 clean_up(folder)
         else:
             job.prepare(job.load_data())
+            if options.overwrite:
+                if not replaces and not job.resumes(folder):
+                    replaces = True
+                    if job.config != config:  # the run's share of the data was held out
+                        job.config = config
+                        job.prepare(job.load_data())
+                processes.wait_for_everyone()  # until all have looked at what is there
             for note in job.notes:
                 console.print(note)
-            if options.overwrite:
-                replaces = replaces or not job.resumes(folder)
-                processes.wait_for_everyone()  # until all have looked at what is there
             if replaces:
                 console.print(f"Replacing the run in {folder}.")
             elif (folder / "state").exists():

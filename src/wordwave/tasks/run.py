@@ -286,11 +286,15 @@ class Job(ABC, Generic[Config, Data]):
             return False
         if task_of(folder) not in _JOBS:
             raise WordwaveError(f"'{folder / 'config.yaml'}' is not of a run: choose another --out")
+        config = self.config
         try:
             self.check_config(folder)
         except WordwaveError:
             return True
-        return (folder / RESULT).exists()
+        if not (folder / RESULT).exists():
+            return False
+        self.config = config  # without what was taken over from the run
+        return True
 
     def resumes(self, folder: Path) -> bool:
         """Whether a checkpoint in a folder, if there is one, is of this data."""
