@@ -455,3 +455,17 @@ def test_more_subwords_than_there_is_room_for_are_refused(cli, table, tmp_path, 
     cli.refusal(result, "n_subwords must be at most 100 with 25 words", "got 101")
     result = cli.call(*command, "--out", tmp_path / "b", "--n-subwords", "100")
     assert result.code == 0, result.err
+
+
+def test_a_share_beside_a_validation_file_is_refused_but_a_run_that_has_both_is_used(
+    cli, table, tmp_path
+):
+    dev, run = cli.write_table(tmp_path / "dev.csv", cli.examples(12, seed=5)), tmp_path / "run"
+    command = ("train", "classify", "--data", table, "--dev", dev, "--out", run, *cli.quick)
+    cli.refusal(cli.call(*command), "dev and dev_share both choose the validation set", "0.1")
+    result = cli.call(*command[:-2])
+    assert result.code == 0, result.err
+    path = run / "config.yaml"
+    path.write_text(path.read_text().replace("dev_share: null", "dev_share: 0.1"))
+    assert "12 examples" in cli.call("evaluate", run).out
+    assert "is finished already" in cli.call(*command[:-2]).out

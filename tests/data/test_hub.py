@@ -3,7 +3,8 @@
 import pytest
 
 from wordwave.data.splits import load_examples
-from wordwave.tasks.config import DataConfig
+from wordwave.tasks.classification_job import ClassificationJob
+from wordwave.tasks.config import ClassificationConfig, DataConfig
 
 pytest.importorskip("datasets", reason="needs the extra 'datasets'")
 
@@ -25,6 +26,17 @@ def test_a_folder_gives_its_splits_and_a_part_is_held_out_if_asked_for(folder):
     parts = load_examples(DataConfig(data=f"hf:{folder}", dev_share=0.1))
     assert (len(parts.train), len(parts.dev), len(parts.test)) == (36, 4, 1)
     assert parts.test.texts == ["fine"] and parts.test.labels == ["1"]
+
+
+def test_a_validation_split_is_used_and_not_said_to_be_cut(folder):
+    (folder / "validation.csv").write_text("text,label\nfine,1\ndull,0\n")
+    config = ClassificationConfig(data=DataConfig(data=f"hf:{folder}"))
+    job = ClassificationJob(config)
+    parts = job.load_data()
+    assert (len(parts.train), len(parts.dev), len(parts.test)) == (40, 2, 1)
+    assert not any("held out" in note for note in job.prepare(parts).notes)
+    with pytest.raises(ValueError, match=r"has a validation set, got dev_share 0\.1"):
+        load_examples(DataConfig(data=f"hf:{folder}", dev_share=0.1))
 
 
 def test_what_is_missing_is_named(folder):

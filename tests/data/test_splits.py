@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordwave.data.registry import data_home, dataset_named, names
-from wordwave.data.splits import folds, load_splits, stratified_split
+from wordwave.data.splits import DataConfig, folds, load_examples, load_splits, stratified_split
 
 label_lists = st.lists(st.sampled_from("abcde"), min_size=1, max_size=200)
 SENTIMENT = dataset_named("mr").classes
@@ -124,3 +124,21 @@ def test_true_sets_load_whole(name):
     assert len(parts.train) + len(parts.dev) + len(parts.test) == dataset.rows
     for part in (parts.train, parts.dev, parts.test):
         assert set(part.labels) == set(dataset.classes)
+
+
+@pytest.mark.parametrize(
+    ("share", "sizes"), [(None, (90, 10)), (0.1, (90, 10)), (0.25, (75, 25)), (0.0, (100, 0))]
+)
+def test_the_share_asked_for_is_held_out_of_a_data_set_by_name(small_home, share, sizes):
+    parts = load_examples(DataConfig(data="trec", dev_share=share))
+    assert (len(parts.train), len(parts.dev or [])) == sizes and len(parts.test) == 20
+    if share in (None, 0.1):
+        assert parts == load_splits("trec")
+
+
+def test_a_share_is_refused_where_there_is_a_validation_set(small_home, tmp_path):
+    with pytest.raises(ValueError, match=r"'sst2' has a validation set, got dev_share 0\.2"):
+        load_examples(DataConfig(data="sst2", dev_share=0.2))
+    assert load_examples(DataConfig(data="sst2")) == load_splits("sst2")
+    with pytest.raises(ValueError, match=r"dev and dev_share both .* got 'dev.csv' and 0\.0"):
+        load_examples(DataConfig(data="train.csv", dev="dev.csv", dev_share=0.0))

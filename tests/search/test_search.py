@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wordwave.config_io import flatten, from_dict, to_dict, with_settings
+from wordwave.config_io import flatten, from_dict, read_yaml, to_dict, with_settings
 from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
 from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
@@ -128,6 +128,15 @@ def test_a_search_that_goes_on_draws_what_an_undisturbed_one_draws(tmp_path):
     other = search_in(tmp_path / "other", 2, seed=1)
     run_trials(other)
     assert drawn(other) != first
+
+
+@pytest.mark.parametrize(("is_cut", "share"), [(True, 0.1), (False, None)])
+def test_the_best_settings_name_the_share_that_was_cut(tmp_path, is_cut, share):
+    search = search_in(tmp_path, 1)
+    search = replace(search, parts=replace(search.parts, dev_is_cut=is_cut))
+    run_trials(search)
+    write_files(search)
+    assert read_yaml(tmp_path / "best.yaml")["data"]["dev_share"] == share
 
 
 def test_the_first_trial_has_the_given_settings_if_the_space_holds_them(tmp_path, few):

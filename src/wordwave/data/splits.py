@@ -45,7 +45,7 @@ class DataConfig(Limited):
     dev_share: Annotated[float | None, FRACTION] = None
     """Fraction of the training examples held out as validation set; 0 for none, which keeps the
     last epoch. By default a tenth, at most 1,000, and none of fewer than 1,000 examples, which are
-    worth more in training."""
+    worth more in training; of data sets by name a tenth. Not where there is a validation set."""
     test: str | None = None
     """Test set: a file, evaluated once at the end."""
     text: str = "text"
@@ -76,6 +76,9 @@ class DataConfig(Limited):
 @dataclass(frozen=True)
 class Splits(PartsOf[Examples]):
     """The training, validation and test examples."""
+
+    dev_is_cut: bool = False
+    """Whether the validation examples were cut from the training examples."""
 
 
 def held_out_share(n: int, share: float | None = None, *, patience: int = 0) -> float:
@@ -150,21 +153,36 @@ def folds(labels: Sequence[str], n: int = N_FOLDS, seed: int = 0) -> list[list[i
     return [sorted(dealt[k::n]) for k in range(n)]
 
 
-def load_examples(data: DataConfig, *, patience: int = 0) -> Splits:
+def load_examples(data: DataConfig, *, patience: int = 0, strict: bool = True) -> Splits:
     """Training, validation and test examples; `test` is `None` if none are named, `dev` if none
     are held out.
 
     Args:
         patience: of early stopping, which needs validation examples.
+        strict: refuse a `dev_share` where there is a validation set, instead of ignoring it.
     """
+    if strict and data.dev is not None and data.dev_share is not None:
+        raise WordwaveError(
+            f"dev and dev_share both choose the validation set, got {data.dev!r} and "
+            f"{data.dev_share}: leave one of them out"
+        )
     parts = _named_examples(data)
     if parts.dev is not None:
+        if strict and data.dev_share is not None:
+            raise WordwaveError(
+                f"{data.data!r} has a validation set, got dev_share {data.dev_share}: leave it out"
+            )
         return parts
-    share = held_out_share(len(parts.train), data.dev_share, patience=patience)
+    is_named = data.data in names("classification")
+    if is_named and data.dev_share is None:
+        share = DEV_SHARE
+    else:
+        share = held_out_share(len(parts.train), data.dev_share, patience=patience)
     if not share:
         return parts
-    held_out = cut_dev(parts.train, share=share, multi_label=data.multi_label)
-    return Splits(*held_out, parts.test)
+    name = data.data if is_named else None
+    held_out = cut_dev(parts.train, share=share, name=name, multi_label=data.multi_label)
+    return Splits(*held_out, parts.test, dev_is_cut=True)
 
 
 def _named_examples(data: DataConfig) -> Splits:
@@ -182,7 +200,7 @@ def _named_examples(data: DataConfig) -> Splits:
         if data.dev or data.test or data.multi_label is not None:
             options = "--dev, --test and --multi-label"
             raise WordwaveError(f"{options} go with files of your own, not with {data.data!r}")
-        return load_splits(data.data, fold=data.fold)
+        return _official_parts(data.data, data.fold)
     if data.fold:
         raise WordwaveError(f"--fold goes with data sets by name, not with {data.data!r}")
     hint = suggestion(data.data, names("classification"))
@@ -210,6 +228,14 @@ def load_splits(name: str, *, fold: int = 0, seed: int = 0) -> Splits:
     Without an official test set, fold `fold` of ten is the test set; without an official validation
     set, it is a tenth of the training set, drawn with `seed`.
     """
+    parts = _official_parts(name, fold)
+    if parts.dev is not None:
+        return parts
+    return Splits(*cut_dev(parts.train, seed=seed, name=name), parts.test, dev_is_cut=True)
+
+
+def _official_parts(name: str, fold: int) -> Splits:
+    """A data set of the catalogue with a test set; `dev` is `None` without an official one."""
     dataset = dataset_named(name, "classification")
     has_folds = dataset.has("all")
     last, why = (N_FOLDS - 1, "") if has_folds else (0, f" ({name} has an official test set)")
@@ -222,9 +248,7 @@ def load_splits(name: str, *, fold: int = 0, seed: int = 0) -> Splits:
         train = examples.subset(sorted(set(range(len(examples))) - set(held_out)))
     else:
         train, test = load_split(dataset, "train"), load_split(dataset, "test")
-    if dataset.has("dev"):
-        return Splits(train, load_split(dataset, "dev"), test)
-    return Splits(*cut_dev(train, seed=seed, name=name), test)
+    return Splits(train, load_split(dataset, "dev") if dataset.has("dev") else None, test)
 
 
 def load_split(dataset: DataSet, split: str) -> Examples:

@@ -204,7 +204,9 @@ def load_for_selection(data: DataConfig) -> Splits:
 
     if data.dev_share == 0 and data.dev is None:
         raise WordwaveError("models are selected on validation examples: dev_share must be above 0")
-    return load_examples(replace(data, dev_share=data.dev_share or DEV_SHARE))
+    if data.dev_share is not None:
+        return load_examples(data)
+    return load_examples(replace(data, dev_share=DEV_SHARE), strict=False)
 
 
 def candidates(

@@ -347,7 +347,7 @@ def write_files(plan: SearchPlan) -> list[Path]:
     about = f"# Trial {best['trial']}, search space {plan.space}: "
     about += f"dev accuracy {dev_accuracy(best):.4f}\n"
     data = plan.config.data
-    if data.dev_share is None:  # what the trials were scored on
+    if data.dev_share is None and plan.parts.dev_is_cut:  # what the trials were scored on
         data = replace(data, dev_share=DEV_SHARE)
     config = with_settings(replace(plan.config, data=data), **best["params"])
     write_text(paths[0], about + dump_yaml(to_dict(config)))

@@ -47,6 +47,8 @@ class SentenceJob(Job[Config, Data]):
             return [
                 f"all {n:,} {what} are trained on; --dev-share 0.1 holds out a tenth for validation"
             ]
+        if not getattr(data, "dev_is_cut", True):
+            return []
         held = f"{len(data.dev):,} of {n + len(data.dev):,} {what}"
         return [f"{held} are held out for validation (--dev-share, or --dev FILE)"]
 
