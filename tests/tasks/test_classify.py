@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from wordwave.data.examples import Examples
 from wordwave.data.splits import Splits
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingConfig
 from wordwave.models.config import ENCODERS, ClassifierConfig
-from wordwave.tasks.classification_job import ClassificationJob
+from wordwave.progress import listening
+from wordwave.tasks.classification_job import FOLD, ClassificationJob
 from wordwave.tasks.classifier import TextClassifier, logits_of
 from wordwave.tasks.config import (
     ClassificationConfig,
@@ -166,3 +168,13 @@ def _after(n, act):
             act(report)
 
     return watch
+
+
+def test_the_training_that_weights_ngrams_without_a_validation_set_is_reported():
+    settings = with_settings(ClassificationConfig(), dim=4, hidden_dim=4, epochs=2)
+    job = ClassificationJob(settings).prepare(replace(parts(), dev=None))
+    stages = []
+    with listening(SimpleNamespace(stage=lambda what, share: stages.append((what, share)))):
+        for _ in job.run(job.training()):
+            pass
+    assert [share for what, share in stages if what == FOLD and share in (0, 1)] == [0, 1] * 5

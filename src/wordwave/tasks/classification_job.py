@@ -54,6 +54,7 @@ SAMPLE = 200_000
 MAX_BIGRAMS = 1 << 17
 FEWEST = 20
 """Of fewer training texts than these, n-grams have their usual weight."""
+FOLD = "training on a part, to weight the n-grams"
 Weights = tuple[Tensor | None, Tensor | None]
 """How much each training and each validation example counts, `None` for 1. Shape: (N,)"""
 CHECKED = 1000
@@ -287,7 +288,8 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         part = LabelledSentences(train.sentences.subset(rows), train.targets[rows], weights)
         model = self.new_network()
         task = ClassificationTask(part, word_dropout=self.task.word_dropout)
-        for _ in Training(model, task, self.text_model.config.training, OneProcess()).run():
+        training = Training(model, task, self.text_model.config.training, OneProcess())
+        for _ in track(training.run(), FOLD, training.n_steps):
             pass
         of_head = logits_of(model, train.sentences.subset(held)).double().numpy()
         weighted = in_loss(train.targets, train.weights, None).numpy()
