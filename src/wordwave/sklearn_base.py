@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypedDict, TypeVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -133,11 +134,13 @@ class _Saved(TypedDict):
 
 
 ESTIMATOR_FILE = "estimator.json"
+UNUSED = -100.0
+"""The logit of a label that no training text has: a probability of almost 0."""
 OWN_PARAMETERS = tuple(_Own.__annotations__)
 
 
 def read_estimator(
-    folder: Path, names: Sequence[str]
+    folder: Path, names: Sequence[str], *, may_lack: bool
 ) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
     """An estimator's own parameters, and its labels with their type; of a run that no estimator
     saved, no parameters and the names of the classes.
@@ -145,6 +148,7 @@ def read_estimator(
     Args:
         folder: of a classifier.
         names: its classes.
+        may_lack: whether there may be labels that it does not have, since no text had them.
     """
     file = folder / ESTIMATOR_FILE
     if not file.exists():
@@ -163,7 +167,9 @@ def read_estimator(
             raise WordwaveError(f"classes must be a list of {kind}, got {clipped(labels)}")
     except (ValueError, TypeError, OverflowError) as problem:
         raise WordwaveError(f"'{file}' does not describe an estimator: {problem}") from None
-    if sorted(map(name_of, labels)) != sorted(names):
+    given = list(map(name_of, labels))
+    has_all = set(names) <= set(given) and len(set(given)) == len(given)
+    if not (has_all and (may_lack or len(given) == len(names))):
         raise WordwaveError(
             f"'{file}' must have the classes of vocab.json beside it, "
             f"{clipped(names)}, got {clipped(labels)}"
@@ -214,13 +220,17 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         used = {
             one for row in rows for one in (split_labels(row, separator) if separator else [row])
         }
+        has_texts = np.array([name_of(label) in used for label in classes.tolist()], bool)
+        found, unused = classes[has_texts].tolist(), classes[~has_texts].tolist()
+        if len(found) < 2:
+            got = f"one class, {found[0]!r}" if found else "texts without a label"
+            raise WordwaveError(f"y must have two classes or more, got {got}")
         if separator is None:
-            classes = classes[[name_of(label) in used for label in classes.tolist()]]
-        elif unused := [label for label in classes.tolist() if name_of(label) not in used]:
-            raise WordwaveError(f"y must have a text of each label, got none of {unused[0]}")
-        if len(classes) < 2:
-            raise WordwaveError(
-                f"y must have two classes or more, got one class, {classes.tolist()[0]!r}"
+            classes = classes[has_texts]
+        elif unused:
+            warnings.warn(
+                f"y has no text of the labels {clipped(unused)}, which are never predicted",
+                stacklevel=3,
             )
         config, history = self._config(), []
         if separator is not None:
@@ -298,7 +308,8 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classifier: Any = cls.job_class.model_class.load(Path(folder))
         if not classifier.labels:
             raise WordwaveError(f"'{folder}' predicts scores, not classes: load it by TextMatcher")
-        own, classes = read_estimator(Path(folder), classifier.labels)
+        may_lack = getattr(classifier, "multi_label", False)
+        own, classes = read_estimator(Path(folder), classifier.labels, may_lack=may_lack)
         config, named = classifier.config, {name_of(label): label for label in classes.tolist()}
         settings: dict[str, Any] = {
             OTHER_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
@@ -356,5 +367,5 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             logits = self.classifier_.logits(inputs)
         # Numbers and their names are ordered differently: 9 < 10, but "10" < "9".
         column = {name: i for i, name in enumerate(self.classifier_.labels)}
-        order = [column[name_of(label)] for label in self.classes_.tolist()]
-        return logits[:, order].double()
+        order = [column.get(name_of(label), -1) for label in self.classes_.tolist()]
+        return F.pad(logits.double(), (0, 1), value=UNUSED)[:, order]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score, precision_recall_fscore_support
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.multioutput import MultiOutputClassifier
 
 from wordwave import TextClassifier, WaveClassifier
@@ -109,7 +110,8 @@ def test_balanced_classes_raise_rare_labels():
     ("parameters", "targets", "message"),
     [
         ({"class_weight": {0: 2.0}}, TARGETS, "class_weight must be None or 'balanced'"),
-        ({}, TARGETS * [1, 1, 0], "y must have a text of each label, got none of 2"),
+        ({}, TARGETS * [0, 1, 0], "y must have two classes or more, got one class, 1"),
+        ({}, TARGETS * 0, "y must have two classes or more, got texts without a label"),
         ({}, TARGETS[:5], "inconsistent numbers of samples"),
         ({}, TARGETS * [1, 2, 3], "y should be a 1d array"),
     ],
@@ -117,6 +119,34 @@ def test_balanced_classes_raise_rare_labels():
 def test_targets_are_checked(parameters, targets, message):
     with pytest.raises(ValueError, match=message):
         WaveClassifier(**SMALL, **parameters).fit(TEXTS, targets)
+
+
+def test_a_label_without_a_text_is_kept_and_never_predicted(fitted, tmp_path):
+    rare = np.insert(TARGETS, 1, 0, axis=1)
+    with pytest.warns(UserWarning, match=r"no text of the labels \[1\], which are never predicted"):
+        model = WaveClassifier(**SMALL).fit(TEXTS, rare)
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    predicted, probabilities = model.predict(NEW_TEXTS), model.predict_proba(NEW_TEXTS)
+    assert predicted.shape == (60, 4) and not predicted[:, 1].any()
+    assert 0 <= probabilities[:, 1].max() < 1e-30
+    assert (np.delete(predicted, 1, axis=1) == fitted.predict(NEW_TEXTS)).all()
+    model.save(tmp_path)
+    again = WaveClassifier.load(tmp_path)
+    assert again.classes_.tolist() == [0, 1, 2, 3]
+    assert (again.predict_proba(NEW_TEXTS) == probabilities).all()
+    # The only texts of a label may have no weight.
+    rare[:3, 1], weights = 1, np.repeat([0.0, 1.0], [3, len(TEXTS) - 3])
+    with pytest.warns(UserWarning, match="no text of the labels"):
+        model = WaveClassifier(**SMALL).fit(TEXTS, rare, sample_weight=weights)
+    assert model.predict(NEW_TEXTS).shape == (60, 4) and not model.predict(TEXTS)[:, 1].any()
+
+
+def test_folds_without_a_rare_label_are_scored():
+    rare = np.insert(TARGETS, 3, 0, axis=1)
+    rare[0, 3] = 1
+    with pytest.warns(UserWarning, match="no text of the labels"):
+        scores = cross_val_score(WaveClassifier(**SMALL), TEXTS, rare, cv=KFold(4))
+    assert np.isfinite(scores).all() and scores.mean() > 0.5
 
 
 def test_scores_are_those_of_scikit_learn():
