@@ -324,8 +324,10 @@ def test_a_single_predicted_class_is_told_of():
         ({"embedding": "rope", "encoder": "cnn"}, "embedding 'rope' acts inside attention"),
         ({"random_state": "x"}, "'x' cannot be used to seed"),
         ({"class_weight": "balance"}, "class_weight must be one of none, balanced"),
-        ({"class_weight": {2: 1.0}}, r"class_weight must have classes of y, \['0', '1'\], got '2'"),
-        ({"class_weight": {1: -1}}, "class_weight must hold weights above 0, got -1"),
+        ({"class_weight": {2: 1.0}}, r"class_weight must have classes of y, \[0, 1\], got 2"),
+        ({"class_weight": {"1": 1.0}}, r"class_weight must have classes of y, \[0, 1\], got '1'"),
+        ({"class_weight": {1: -1}}, "class_weight must hold weights of at least 0, got -1"),
+        ({"class_weight": {0: 0, 1: 0.0}}, "class_weight must not be 0 for all classes"),
     ],
 )
 def test_bad_parameters_are_told_of_by_fit(parameters, message):
@@ -397,6 +399,26 @@ def test_held_out_texts_count_by_their_weight():
 def test_weights_are_checked(weights, message):
     with pytest.raises(ValueError, match=message):
         WaveClassifier(**SMALL).fit(TEXTS, PRAISE, sample_weight=weights)
+
+
+@pytest.mark.parametrize("kind", [int, float, bool, np.int8, np.float32])
+def test_weights_of_classes_are_looked_up_by_value(kind, tmp_path):
+    weights = {np.int64(0): 1, 1.0: 9}
+    model = WaveClassifier(**LONG, class_weight=weights)
+    with pytest.warns(UserWarning, match="all training examples are predicted as"):
+        model.fit(AMBIGUOUS, OFTEN_0.astype(kind))
+    assert model.predict_proba(AMBIGUOUS[:1])[0, 1] == pytest.approx(0.75, abs=0.08)
+    model.save(tmp_path)
+    assert WaveClassifier.load(tmp_path).class_weight == weights
+
+
+def test_a_class_of_weight_0_does_not_count():
+    labels = np.arange(60) % 3
+    model = WaveClassifier(**LONG, class_weight={2: 0})
+    with pytest.warns(UserWarning, match="all training examples are predicted as"):
+        model.fit(["so it is"] * 60, labels)
+    found = model.predict_proba(["so it is"])[0]
+    np.testing.assert_allclose(found, [0.5, 0.5, 0], atol=0.08)
 
 
 def test_weights_of_classes_are_kept_in_a_folder(tmp_path):

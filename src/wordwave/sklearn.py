@@ -61,7 +61,7 @@ class WaveClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TextEsti
         attention_score: the setting `score` of the command line.
         class_weight: how much a text of a class counts in the loss: `None` for all the same,
             "balanced" for inversely proportional to the number of texts of the class, or a
-            dictionary from labels to weights, in which those that are missing have 1.
+            dictionary from labels to weights of at least 0, in which those that are missing have 1.
         random_state: an integer, a `RandomState`, or `None`. Equal integers give equal predictions.
         dev_share: fraction of the training texts held out for validation, to select the best epoch;
             0 for none, which keeps the last epoch. `None` for a tenth, at most 1,000 texts, and for
@@ -221,13 +221,17 @@ class WaveClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TextEsti
         return self.classifier_.model.sentence_dim
 
     def _job(
-        self, config: Any, inputs: list[str], labels: list[str], weights: Floats | None
+        self,
+        config: Any,
+        inputs: list[str],
+        labels: list[str],
+        weights: Floats | None,
+        of_classes: dict[str, float],
     ) -> ClassificationJob:
-        of_classes = self._class_weights(sorted(set(labels))) or None
         how = (config.training.seed, config.data.multi_label)
         parts, (rest, held) = self._parts(inputs, labels, *how), self._rows(labels, *how)
         given = of_mean_1(weights, rest), of_mean_1(weights, held)
-        return ClassificationJob(config).prepare(parts, given, of_classes)
+        return ClassificationJob(config).prepare(parts, given, of_classes or None)
 
     def _parts(
         self, inputs: list[str], labels: list[str], seed: int, separator: str | None = None
@@ -258,18 +262,21 @@ class WaveClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TextEsti
     def _inputs(self, X: Any) -> list[str]:
         return texts_in(X)
 
-    def _class_weights(self, names: list[str]) -> dict[str, float]:
+    def _class_weights(self, classes: list[Any]) -> dict[str, float]:
         if not isinstance(self.class_weight, dict):
             return {}
-        given = {name_of(plain(k)): plain(v) for k, v in self.class_weight.items()}
-        for name, weight in given.items():
-            if name not in names:
+        given = {plain(label): plain(weight) for label, weight in self.class_weight.items()}
+        known = set(classes)  # in which 0, 0.0 and False are the same
+        for label, weight in given.items():
+            if label not in known:
                 raise WordwaveError(
-                    f"class_weight must have classes of y, {clipped(names)}, got {clipped(name)}"
+                    f"class_weight must have classes of y, {clipped(classes)}, got {clipped(label)}"
                 )
-            if not (isinstance(weight, (int, float)) and 0 < weight < np.inf):
-                raise WordwaveError(f"class_weight must hold weights above 0, got {weight!r}")
-        return given
+            if not (isinstance(weight, (int, float)) and 0 <= weight < np.inf):
+                raise WordwaveError(f"class_weight must hold weights of at least 0, got {weight!r}")
+        if not any(np.float32(given.get(label, 1)) for label in classes):
+            raise WordwaveError(f"class_weight must not be 0 for all classes, got {clipped(given)}")
+        return {name_of(label): given[label] for label in classes if label in given}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -232,12 +232,13 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y has no text of the labels {clipped(unused)}, which are never predicted",
                 stacklevel=3,
             )
+        of_classes = self._class_weights(classes.tolist())
         config, history = self._config(), []
         if separator is not None:
             config = replace(config, data=replace(config.data, multi_label=separator))
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
         with threads(self.n_threads), torch.random.fork_rng(devices=devices):
-            job = self._job(config, inputs, labels, weights)
+            job = self._job(config, inputs, labels, weights, of_classes)
             if self.verbose:
                 print(*job.notes, sep="\n", flush=True)
             for report in job.run(job.training()):
@@ -293,7 +294,7 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "label_type": "str" if label_type.kind == "U" else label_type.name,
             "classes": self.classes_.tolist(),
         }
-        if of_classes := self._class_weights(self.classifier_.labels):
+        if of_classes := self._class_weights(self.classes_.tolist()):
             saved["parameters"]["class_weight"] = of_classes
         self.classifier_.save(Path(folder), dtype)
         text = json.dumps(saved, ensure_ascii=False, indent=2) + "\n"
@@ -341,7 +342,7 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = replace(usual.data, data=IN_MEMORY)
         return type(usual)(data, part("text"), part("model"), part("training"))
 
-    def _class_weights(self, names: list[str]) -> dict[str, float]:
+    def _class_weights(self, classes: list[Any]) -> dict[str, float]:
         """The weights of classes that the parameter `class_weight` lists, by name."""
         return {}
 
@@ -354,9 +355,14 @@ class TextEstimator(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Training and validation data."""
 
     def _job(
-        self, config: Any, inputs: list[Any], labels: list[str], weights: Floats | None
+        self,
+        config: Any,
+        inputs: list[Any],
+        labels: list[str],
+        weights: Floats | None,
+        of_classes: dict[str, float],
     ) -> Any:
-        """The job, prepared. Shape: weights (N,)"""
+        """The job, prepared; with weights of rows and of classes. Shape: weights (N,)"""
         return self.job_class(config).prepare(self._parts(inputs, labels, config.training.seed))
 
     def _logits(self, X: Any) -> Tensor:
