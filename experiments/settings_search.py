@@ -126,11 +126,11 @@ class SearchRun:
     def _record(self, cell: TrainingCell, plan: SearchPlan) -> Record:
         """The trials of a finished search; the folder may hold more than this protocol has."""
         from wordwave.config_io import nested
-        from wordwave.search.trials import dev_accuracy
+        from wordwave.search.trials import dev_score
         from wordwave.tasks.config import ClassificationConfig
 
         trials = [
-            {"settings": nested(ClassificationConfig, r["params"]), "dev_accuracy": dev_accuracy(r)}
+            {"settings": nested(ClassificationConfig, r["params"]), "dev_accuracy": dev_score(r)}
             for r in plan.results()
             if r["trial"] <= plan.total and not r["stopped"]
         ]

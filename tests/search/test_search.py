@@ -15,7 +15,14 @@ from wordwave.data.splits import Splits
 from wordwave.embedding.config import IN_ATTENTION, PAPER_EMBEDDINGS
 from wordwave.models.config import ENCODERS, ModelConfig
 from wordwave.search.spaces import SPACES, Range, Setting, n_combinations, varied
-from wordwave.search.trials import SearchPlan, dev_accuracy, train_trial, write_files
+from wordwave.search.trials import (
+    SearchPlan,
+    best_table,
+    dev_score,
+    train_trial,
+    write_files,
+)
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, ClassificationTrainingConfig, TextConfig
 
 optuna = pytest.importorskip("optuna")
@@ -123,7 +130,7 @@ def test_a_search_that_goes_on_draws_what_an_undisturbed_one_draws(tmp_path):
     run_trials(search_in(parted, 6))
     assert len(first) == 2 and drawn(search_in(parted))[:2] == first
     assert drawn(search_in(parted)) == drawn(search_in(whole))
-    accuracies = [[*map(dev_accuracy, search_in(f).results())] for f in (whole, parted)]
+    accuracies = [[*map(dev_score, search_in(f).results())] for f in (whole, parted)]
     assert accuracies[0] == accuracies[1]
     other = search_in(tmp_path / "other", 2, seed=1)
     run_trials(other)
@@ -224,6 +231,53 @@ def test_a_hopeless_trial_is_stopped_early(tmp_path):
     with pytest.raises(optuna.TrialPruned, match="median"):
         train_trial(search.config, search.parts, trial)
     assert 1 < len(study.trials[trial.number].intermediate_values) < 6
+
+
+def of_a_bag(folder, n_trials, **settings):
+    """A search whose heads learn nothing, beside n-grams that learn all."""
+    given = {"dim": 4, "epochs": 2, "learning_rate": 1e-9, **settings}
+    config = with_settings(ClassificationConfig(), **given)
+    return replace(search_in(folder, n_trials), config=config)
+
+
+def test_a_trial_of_a_bag_is_scored_with_its_ngrams_as_a_training_is(tmp_path, few):
+    few(Setting("batch_size", (16, 32)))
+    search = of_a_bag(tmp_path, 2)
+    run_trials(search)
+    for result in search.results():
+        assert dev_score(result) == 1.0 > max(accuracy for _, accuracy in result["curve"])
+    assert best_table(search.ranked()).rows[0][1] == 1.0
+
+
+def test_trials_are_ranked_by_the_score_that_is_asked_for(tmp_path, few):
+    few(Setting("batch_size", (16, 32)))
+    search = of_a_bag(tmp_path, 2, select="likelihood")
+    run_trials(search)
+    scores = [dev_score(result) for result in search.ranked()]
+    assert 0 > scores[0] >= scores[1]
+    for result in search.results():
+        job = ClassificationJob(with_settings(search.config, **result["params"]))
+        training = job.prepare(search.parts).training()
+        list(job.run(training))
+        assert job.best_scores(training)["likelihood"] == pytest.approx(dev_score(result), 1e-3)
+    write_files(search)
+    assert (tmp_path / "trials.csv").read_text().startswith("trial,dev_likelihood,")
+    assert "dev likelihood -0." in (tmp_path / "best.yaml").read_text()
+
+
+def test_trials_of_an_earlier_version_are_not_mixed_with_those_of_another_score(tmp_path, few):
+    few(Setting("batch_size", (16, 32)))
+    for name, select in (("a", "accuracy"), ("b", "macro-f1")):
+        search = of_a_bag(tmp_path / name, 1, select=select)
+        run_trials(search)
+        (result,) = search.results()
+        del result["score"]
+        search.store.path.write_text(json.dumps(result) + "\n")
+        if select == "accuracy":
+            assert dev_score(search.ranked()[0]) == max(share for _, share in result["curve"])
+        else:
+            with pytest.raises(ValueError, match="ranked by accuracy, not by macro-f1: choose"):
+                search.results()
 
 
 def test_a_search_older_than_a_setting_goes_on_with_its_default(tmp_path):

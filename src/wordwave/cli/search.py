@@ -17,7 +17,7 @@ from wordwave.search.spaces import SpaceName
 from wordwave.search.trials import (
     SearchPlan,
     best_table,
-    dev_accuracy,
+    dev_score,
     importances,
     write_files,
 )
@@ -85,8 +85,8 @@ def run_search(plan: SearchPlan, jobs: int) -> None:
         console.print(f"This search space has only {plan.total} combinations.")
 
     def best(_: Record) -> str:
-        found = [dev_accuracy(result) for result in plan.ranked()[:1]]
-        return f"best dev accuracy {found[0]:.4f}" if found else ""
+        found = [dev_score(result) for result in plan.ranked()[:1]]
+        return f"best dev {plan.score} {found[0]:.4f}" if found else ""
 
     options: dict[str, Any] = {"n_jobs": jobs, "start": ProcessWorkers, "on_record": best}
     try:
@@ -94,7 +94,7 @@ def run_search(plan: SearchPlan, jobs: int) -> None:
             if not plan.ranked():
                 raise WordwaveError(f"no trial was completed: {results[0]['stopped']}")
             written = write_files(plan)
-            console.print(best_table(plan.ranked()[:5]).to_rich())
+            console.print(best_table(plan.ranked()[:5], plan.score).to_rich())
             if weights := importances(plan):
                 console.print("Importance of the settings: " + weights)
             console.print(note + "Written: " + ", ".join(map(str, written)))

@@ -1,8 +1,9 @@
 """Hyperparameter search: each trial draws settings from a search space and trains a classifier.
 
-Trials are ranked by their accuracy on the validation set. The first one has the settings that were
-given, if the search space contains them, so that the result of a search scores at least as high on
-the validation set as its starting point. A search is never given test examples.
+Trials are ranked by the validation score of the complete model: the score that selects the best
+epoch, or the accuracy where the last epoch is kept. The first one has the settings that were given,
+if the search space contains them, so that the result of a search scores at least as high on the
+validation set as its starting point. A search is never given test examples.
 """
 
 from __future__ import annotations
@@ -55,7 +56,14 @@ class _Trial(TypedDict):
     search: Mapping[str, Any]
 
 
-class _Result(_Trial):
+class _Scored(TypedDict, total=False):
+    """Fields that records of earlier versions lack."""
+
+    score: float
+    """Of the complete model on the validation set, unless the trial was stopped."""
+
+
+class _Result(_Trial, _Scored):
     """The fields of a finished trial."""
 
     curve: list[tuple[int, Share]]
@@ -72,9 +80,12 @@ def is_record(record: Record) -> bool:
     return fits(record, _Result) and bool(record["curve"] or record["stopped"])
 
 
-def dev_accuracy(result: Record) -> float | None:
-    """The best accuracy of a trial on the validation set, if it was ever evaluated."""
-    return max((accuracy for _, accuracy in result["curve"]), default=None)
+def dev_score(result: Record) -> float | None:
+    """The score of a trial on the validation set; without one, as in a trial that was stopped, its
+    best accuracy, if it was ever evaluated."""
+    best = max((accuracy for _, accuracy in result["curve"]), default=None)
+    score: float | None = result.get("score", best)
+    return score
 
 
 @dataclass(frozen=True)
@@ -104,6 +115,11 @@ class SearchPlan:
             raise WordwaveError("parts must have validation examples (dev) and none to test on")
         if self.n_trials < 1:
             raise WordwaveError(f"trials must be at least 1, got {self.n_trials}")
+
+    @property
+    def score(self) -> str:
+        """What trials are ranked by."""
+        return "accuracy" if self.config.select == "last" else self.config.select
 
     @property
     def varied(self) -> tuple[Setting, ...]:
@@ -164,6 +180,8 @@ class SearchPlan:
                     break
             if not problem and not holds(self.varied, result["params"]):
                 problem = f"trial {result['trial']} with settings outside the search space"
+            if not problem and self.score != "accuracy" and not _has_score(result):
+                problem = f"trials of an earlier version, ranked by accuracy, not by {self.score}"
             if problem:
                 raise WordwaveError(
                     f"'{self.folder}' holds {problem}: choose another --out, or remove that folder"
@@ -173,7 +191,7 @@ class SearchPlan:
     def ranked(self) -> list[Record]:
         """The complete trials, best first."""
         complete = [result for result in self.results() if not result["stopped"]]
-        return sorted(complete, key=lambda result: -(dev_accuracy(result) or 0.0))
+        return sorted(complete, key=lambda result: -(dev_score(result) or 0.0))
 
     def study(self, seed: int = 0) -> Any:
         """The trials so far as a study of optuna, in memory; those without a result are running."""
@@ -195,7 +213,7 @@ class SearchPlan:
             study.add_trial(
                 optuna.create_trial(
                     state=ended if number in results else state.RUNNING,
-                    value=dev_accuracy(result),
+                    value=dev_score(result),
                     params=params,
                     distributions=space,
                     intermediate_values=dict(result["curve"]),
@@ -247,29 +265,41 @@ class SearchPlan:
         params, study, stopped = self.draw(number), self.study(), ""
         study.enqueue_trial(params)
         trial, began = study.ask(distributions_of(self.varied)), time.monotonic()
+        scored: Record = {}
         try:
-            train_trial(with_settings(self.config, **params), self.parts, trial)
+            config = with_settings(self.config, **params)
+            scored = {"score": train_trial(config, self.parts, trial)}
         except TrialPruned as reason:
             stopped = str(reason)
         return {
             **self._key(number),
             "params": params,
             "curve": [*study.trials[trial.number].intermediate_values.items()],
+            **scored,
             "stopped": stopped,
             "seconds": round(time.monotonic() - began, 1),
         }
 
 
-def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> None:
-    """Train, reporting the accuracy on the validation set after each epoch to the trial."""
+def _has_score(result: Record) -> bool:
+    return bool(result["stopped"]) or "score" in result
+
+
+def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> float:
+    """Train, reporting the accuracy on the validation set after each epoch to the trial.
+
+    Returns:
+        The score of the complete model on the validation set.
+    """
     from optuna import TrialPruned
 
     from wordwave.tasks.classification_job import ClassificationJob
     from wordwave.training.loop import Epoch
 
-    training = ClassificationJob(config).prepare(parts).training()
+    job = ClassificationJob(config).prepare(parts)
+    training = job.training()
     try:
-        for report in training.run():
+        for report in job.run(training):
             if isinstance(report, Epoch):
                 done = ceil(100 * report.step / training.n_steps)  # comparable over batch sizes
                 trial.report(report.scores["accuracy"], done)
@@ -277,6 +307,7 @@ def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> No
                     raise TrialPruned("below the median of the other trials")
     except ValueError as diverged:  # this trial failed, the search did not
         raise TrialPruned(str(diverged)) from diverged
+    return job.best_scores(training)[job.task.first_score]
 
 
 def read_journal(path: Path) -> list[Record]:
@@ -314,14 +345,14 @@ def read_journal(path: Path) -> list[Record]:
     return records
 
 
-def best_table(results: Sequence[Record]) -> ResultTable:
-    """The best trials and their settings."""
+def best_table(results: Sequence[Record], score: str = "accuracy") -> ResultTable:
+    """The best trials and their settings. Args: score: what they are ranked by."""
     rows: list[list[Content]] = []
     for result in results:
         shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in result["params"].items()}
         settings = ", ".join(f"{name} {value}" for name, value in shown.items())
-        rows.append([str(result["trial"]), dev_accuracy(result), len(result["curve"]), settings])
-    columns = ["trial", "dev accuracy", "epochs", "settings"]
+        rows.append([str(result["trial"]), dev_score(result), len(result["curve"]), settings])
+    columns = ["trial", f"dev {score}", "epochs", "settings"]
     texts = frozenset({"settings"})
     return ResultTable("best", "Best trials", columns, rows, texts=texts, digits=4)
 
@@ -331,7 +362,7 @@ def importances(plan: SearchPlan) -> str:
     few trials."""
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    values = [dev_accuracy(result) for result in plan.ranked()]
+    values = [dev_score(result) for result in plan.ranked()]
     if len(values) < 10 or len({*values}) < 2:
         return ""
     weights = get_param_importances(plan.study(), evaluator=PedAnovaImportanceEvaluator())
@@ -345,7 +376,7 @@ def write_files(plan: SearchPlan) -> list[Path]:
         return []
     best = ranked[0]
     about = f"# Trial {best['trial']}, search space {plan.space}: "
-    about += f"dev accuracy {dev_accuracy(best):.4f}\n"
+    about += f"dev {plan.score} {dev_score(best):.4f}\n"
     data = plan.config.data
     if data.dev_share is None and plan.parts.dev_is_cut:  # what the trials were scored on
         data = replace(data, dev_share=DEV_SHARE)
@@ -354,7 +385,9 @@ def write_files(plan: SearchPlan) -> list[Path]:
     rows = [
         {
             "trial": result["trial"],
-            "dev_accuracy": dev_accuracy(result),
+            f"dev_{plan.score.replace('-', '_')}": (
+                dev_score(result) if plan.score == "accuracy" else result.get("score")
+            ),
             "percent_trained": max((percent for percent, _ in result["curve"]), default=0),
             "seconds": round(result["seconds"], 1),
             "stopped": result["stopped"],
