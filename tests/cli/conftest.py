@@ -15,8 +15,9 @@ import pytest
 LABELS = ('good "one"', "schön ☂", "[bold]x[/]")
 """Odd names, each with a word that gives it away."""
 WORDS = ("yes", "öfter", "no")
-QUICK = ("--dim", "16", "--hidden-dim", "16", "--dropout", "0")
-QUICK += ("--epochs", "8", "--batch-size", "16", "--learning-rate", "0.03", "--dev-share", "0.1")
+WHOLE = ("--dim", "16", "--hidden-dim", "16", "--dropout", "0")
+WHOLE += ("--epochs", "8", "--batch-size", "16", "--learning-rate", "0.03")
+QUICK = (*WHOLE, "--dev-share", "0.1")
 
 
 def call(*words, stdin=b""):
@@ -69,7 +70,12 @@ def refusal(result, *said):
 @pytest.fixture(scope="session")
 def cli():
     return SimpleNamespace(
-        call=call, examples=examples, write_table=write_table, refusal=refusal, quick=QUICK
+        call=call,
+        examples=examples,
+        write_table=write_table,
+        refusal=refusal,
+        quick=QUICK,
+        whole=WHOLE,
     )
 
 

@@ -34,8 +34,8 @@ def refused(cli, table, tmp_path):
     """Train with these flags: it must be refused with these words, before a folder is made."""
 
     def train(*words, said, data=table):
-        out = tmp_path / "run"
-        result = cli.call("train", "classify", "--data", data, "--out", out, *cli.quick, *words)
+        out, how = tmp_path / "run", cli.whole if "--dev" in words else cli.quick
+        result = cli.call("train", "classify", "--data", data, "--out", out, *how, *words)
         cli.refusal(result, *said)
         assert not out.exists()
 
@@ -154,7 +154,7 @@ def test_a_text_of_a_million_characters_is_learnt_predicted_and_scored(cli, tmp_
     long = [("yes " * (MILLION // 4), "good"), ("x" * MILLION, "bad"), ("漢" * MILLION, "bad")]
     rows = [*long, *(("yes", "good"), ("no", "bad")) * 10]
     data = cli.write_table(tmp_path / "long.csv", rows)
-    words = ("--data", data, "--dev", data, "--out", tmp_path / "run", *cli.quick)
+    words = ("--data", data, "--dev", data, "--out", tmp_path / "run", *cli.whole)
     result = cli.call("train", "classify", *words)
     assert result.code == 0, result.err
     assert f"2 of 23 texts of {data} were truncated to 2048 words (--max-length)" in result.out

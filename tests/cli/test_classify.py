@@ -262,7 +262,8 @@ def test_dev_and_test_files_are_used_as_such(cli, trained, tmp_path):
         cli.write_table(tmp_path / f"{name}.csv", cli.examples(n, seed=n))
         for name, n in (("dev", 12), ("test", 15))
     )
-    result = train(cli, trained.table, tmp_path / "run", "--dev", dev, "--test", test)
+    words = ("--data", trained.table, "--out", tmp_path / "run", "--dev", dev, "--test", test)
+    result = cli.call("train", "classify", *words, *cli.whole)
     assert "test accuracy 1.0000" in result.out and "15 examples" in result.out
     assert "test.csv: 15 examples" in cli.call("evaluate", tmp_path / "run").out
 
@@ -461,11 +462,12 @@ def test_a_share_beside_a_validation_file_is_refused_but_a_run_that_has_both_is_
     cli, table, tmp_path
 ):
     dev, run = cli.write_table(tmp_path / "dev.csv", cli.examples(12, seed=5)), tmp_path / "run"
-    command = ("train", "classify", "--data", table, "--dev", dev, "--out", run, *cli.quick)
-    cli.refusal(cli.call(*command), "dev and dev_share both choose the validation set", "0.1")
-    result = cli.call(*command[:-2])
+    command = ("train", "classify", "--data", table, "--dev", dev, "--out", run, *cli.whole)
+    refused = cli.call(*command, "--dev-share", "0.1")
+    cli.refusal(refused, "dev and dev_share both choose the validation set", "0.1")
+    result = cli.call(*command)
     assert result.code == 0, result.err
     path = run / "config.yaml"
     path.write_text(path.read_text().replace("dev_share: null", "dev_share: 0.1"))
     assert "12 examples" in cli.call("evaluate", run).out
-    assert "is finished already" in cli.call(*command[:-2]).out
+    assert "is finished already" in cli.call(*command).out
