@@ -68,6 +68,7 @@ clean:
 
 # torch comes first and by its exact version: any other pull brings gigabytes of CUDA packages.
 $(VENV)/.installed-%: pyproject.toml constraints.txt
+	@echo "Installing PyTorch (CPU, 200 MB) and wordwave[$*] into $(VENV): some minutes"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) torch==$$(sed -n 's/^torch==//p' constraints.txt)
 	$(INSTALL) --editable '.[$*]'

@@ -1,5 +1,6 @@
 """What a user sees of long work: time left soon, few lines in a log, help that can be read."""
 
+import re
 import time
 from io import StringIO
 from types import SimpleNamespace
@@ -55,12 +56,21 @@ def test_at_a_terminal_there_is_a_bar_with_the_time_left(monkeypatch):
     assert "reading a.csv" in console.file.getvalue() and "left" in console.file.getvalue()
 
 
-def training_lines(clock, n_epochs, steps=10, seconds=0.1, improving=3):
+def test_a_bar_says_which_time_is_behind_and_which_is_left():
+    console = Console(file=StringIO(), force_terminal=True, width=80)
+    with progress.progress("trials", console) as bar:
+        bar.add_task("", total=2, completed=2)
+    text = re.sub("\x1b[^A-Za-z]*[A-Za-z]", "", console.file.getvalue())
+    assert re.search(r"took \d:\d\d:\d\d, left [-\d]", text)
+
+
+def training_lines(clock, n_epochs, steps=10, seconds=0.1, improving=3, more=0.0):
     """The lines of a training whose first epochs improve."""
     console = Console(file=StringIO())
     job = SimpleNamespace(
         unit="words",
         counts_epochs=True,
+        more_trainings=more,
         show_loss=lambda loss: f"loss {loss}",
         show_scores=lambda report: f"accuracy {report.scores['accuracy']}",
     )
@@ -94,6 +104,12 @@ def test_a_long_epoch_tells_how_far_it_is_from_the_first_seconds(clock):
     lines = training_lines(clock, 1, steps=1000, seconds=1)
     assert lines[0] == "epoch 1/1  loss 0.5  100 words/s  0:16:34 left"
     assert 10 <= len(lines) <= 14
+
+
+def test_trainings_that_follow_are_in_the_time_left(clock):
+    lines = training_lines(clock, 1, steps=1000, seconds=1, more=4)
+    assert lines[0] == "epoch 1/1  loss 0.5  100 words/s  1:23:04 left"
+    assert lines[-1].endswith("1:06:40 left")
 
 
 def test_a_resumed_training_counts_from_where_it_was(clock):

@@ -218,6 +218,11 @@ class TrainingDisplay:
             raise BrokenPipeError
 
     @property
+    def _of_all(self) -> float:
+        """What is done of all trainings, those that follow this one included."""
+        return self._share / (1 + self.job.more_trainings)
+
+    @property
     def _speed(self) -> str:
         speed = self._n_words / max(time.monotonic() - self._began, 1e-9)
         return f"{speed:,.0f} {self.job.unit}/s"
@@ -225,15 +230,19 @@ class TrainingDisplay:
     def _show_step(self, step: Step) -> None:
         self._n_words += step.n_words
         self._share = share = step.step / step.n_steps
-        clock = self._clock = self._clock or Clock(share)
+        clock = self._clock = self._clock or Clock(self._of_all)
         epoch = f"epoch {min(self._epoch, step.n_epochs)}/{step.n_epochs}"
         at = epoch if self.job.counts_epochs else f"step {step.step}/{step.n_steps}"
         shown = f"{self.job.show_loss(step.loss)}  {self._speed}"
         self.display.bar(TRAINING, share, at, shown)
         console = self.display.console
-        if not console.is_terminal and not self._line and clock.is_line_due(share, TOLD_EVERY):
-            clock.tell(share)
-            self.display.print(f"{at}  {shown}  {clock.left(share)} left")
+        if (
+            not console.is_terminal
+            and not self._line
+            and clock.is_line_due(self._of_all, TOLD_EVERY)
+        ):
+            clock.tell(self._of_all)
+            self.display.print(f"{at}  {shown}  {clock.left(self._of_all)} left")
 
     def _show_evaluation(self, report: Epoch) -> None:
         counts_epochs = self.job.counts_epochs
@@ -251,9 +260,9 @@ class TrainingDisplay:
             return
         left = ""
         if self._clock is not None:
-            self._clock.tell(self._share)
-            is_shown = self._clock.first < self._share < 1 and not self.display.console.is_terminal
-            left = f"  {self._clock.left(self._share)} left" if is_shown else ""
+            self._clock.tell(self._of_all)
+            is_shown = self._clock.first < self._of_all < 1 and not self.display.console.is_terminal
+            left = f"  {self._clock.left(self._of_all)} left" if is_shown else ""
         self.display.print(self._line + left)
         self._line, self._due = "", self._share + EVALUATIONS_EVERY
 

@@ -19,7 +19,7 @@ from wordwave.data.tables import read_examples
 from wordwave.errors import WordwaveError
 from wordwave.memory import BYTES_PER_LOGIT, check_training_fits, confusion_bytes
 from wordwave.models.classifier import Classifier
-from wordwave.progress import track
+from wordwave.progress import Stage, track
 from wordwave.tasks.classification import (
     ClassificationTask,
     LabelledSentences,
@@ -54,7 +54,8 @@ SAMPLE = 200_000
 MAX_BIGRAMS = 1 << 17
 FEWEST = 20
 """Of fewer training texts than these, n-grams have their usual weight."""
-FOLD = "training on a part, to weight the n-grams"
+FOLDS = "training on parts, to weight the n-grams"
+N_FOLDS = 5
 Weights = tuple[Tensor | None, Tensor | None]
 """How much each training and each validation example counts, `None` for 1. Shape: (N,)"""
 CHECKED = 1000
@@ -257,7 +258,15 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
             of_dev = in_loss(dev.targets, dev.weights, self.class_factors).numpy()
             weights = stacking_weights(of_head, of_ngrams, dev.targets.numpy(), of_dev)
         elif len(targets) >= FEWEST:
-            held = [self._held_out(train, counts, *fold) for fold in self._folds(targets)]
+            folds, stage = self._folds(targets), Stage(FOLDS)
+
+            def report(n_done: int, share: float) -> None:
+                stage.at((n_done + share) / len(folds))
+
+            held = [
+                self._held_out(train, counts, *fold, partial(report, i))
+                for i, fold in enumerate(folds)
+            ]
             rows, of_head, of_ngrams = (np.concatenate(part) for part in zip(*held, strict=True))
             weights = stacking_weights(of_head, of_ngrams, targets[rows], weighted[rows])
         model.scale.fill_(weights[0])
@@ -265,7 +274,15 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
 
     def _folds(self, targets: Any) -> list[tuple[Any, Any]]:
         """All of a cross-validation of few texts, one of ten of many."""
-        return folds_of(targets, 5) if len(targets) < FEW else folds_of(targets, 10)[:1]
+        return folds_of(targets, N_FOLDS) if len(targets) < FEW else folds_of(targets, 10)[:1]
+
+    @property
+    def more_trainings(self) -> float:
+        """Those on parts of the texts, without a validation set for the weights of the n-grams."""
+        n = len(self.task.train.sentences)
+        if self.text_model.model.ngrams is None or self.task.dev is not None or n < FEWEST:
+            return 0.0
+        return N_FOLDS - 1 if n < FEW else 0.9
 
     def _sampled(self, n_classes: int) -> LabelledSentences:
         """The training texts, or a random sample of as many as n-grams are fitted to."""
@@ -278,9 +295,16 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         return LabelledSentences(train.sentences.subset(rows), train.targets[rows], weights)
 
     def _held_out(
-        self, train: LabelledSentences, counts: Counts, rows: Any, held: Any
+        self,
+        train: LabelledSentences,
+        counts: Counts,
+        rows: Any,
+        held: Any,
+        report: Callable[[float], None],
     ) -> tuple[Any, Any, Any]:
         """Logits of texts by a head and n-grams that are trained on other texts only.
+
+        `report` is called with the share of the training that is done.
 
         Shape: (n,), (n, C), (n, C)
         """
@@ -289,8 +313,8 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         model = self.new_network()
         task = ClassificationTask(part, word_dropout=self.task.word_dropout)
         training = Training(model, task, self.text_model.config.training, OneProcess())
-        for _ in track(training.run(), FOLD, training.n_steps):
-            pass
+        for _ in training.run():
+            report(training.progress.step / training.n_steps)
         of_head = logits_of(model, train.sentences.subset(held)).double().numpy()
         weighted = in_loss(train.targets, train.weights, None).numpy()
         targets = train.targets.numpy()

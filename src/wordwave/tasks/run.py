@@ -176,6 +176,11 @@ class Job(ABC, Generic[Config, Data]):
     def complete(self) -> None:
         """What follows a training, whose best weights have been loaded, before it is scored."""
 
+    @property
+    def more_trainings(self) -> float:
+        """How many trainings `complete` takes as long as, about."""
+        return 0.0
+
     @abstractmethod
     def final_scores(self, training: Training, folder: Path) -> dict[str, Any]:
         """The scores of a finished training, whose best weights have been loaded.
