@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from wordwave.search.trials import (
 )
 from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.config import ClassificationConfig, ClassificationTrainingConfig, TextConfig
+from wordwave.training.loop import Epoch
 
 optuna = pytest.importorskip("optuna")
 
@@ -231,6 +233,32 @@ def test_a_hopeless_trial_is_stopped_early(tmp_path):
     with pytest.raises(optuna.TrialPruned, match="median"):
         train_trial(search.config, search.parts, trial)
     assert 1 < len(study.trials[trial.number].intermediate_values) < 6
+
+
+def test_more_epochs_than_percents_are_reported_once_a_percent(tmp_path, few, recwarn):
+    few(Setting("batch_size", (64,)))
+    search = search_in(tmp_path, 1, epochs=150, patience=0)
+    run_trials(search)
+    assert [str(warning.message) for warning in recwarn] == []
+    (result,) = search.results()
+    assert [percent for percent, _ in result["curve"]] == list(range(1, 101))
+    assert result["epochs"] == best_table(search.ranked()).rows[0][2] == 150
+
+
+def test_of_each_percent_the_last_epoch_counts_and_of_an_early_end_the_last(tmp_path, monkeypatch):
+    epochs = iter(range(1, 6))
+    job = SimpleNamespace(
+        training=lambda: SimpleNamespace(n_steps=250),
+        run=lambda _: (Epoch(n, n, 0.5, {"accuracy": n / 10}, is_best=True) for n in epochs),
+        best_scores=lambda _: {"accuracy": 0.5},
+        task=SimpleNamespace(first_score="accuracy"),
+    )
+    monkeypatch.setattr(ClassificationJob, "prepare", lambda *_: job)
+    search, study = search_in(tmp_path), optuna.create_study()
+    trial = study.ask()
+    assert train_trial(search.config, search.parts, trial) == 0.5
+    # 250 epochs: the first two are 1%, the third to fifth are 2%.
+    assert study.trials[0].intermediate_values == {1: 0.2, 2: 0.5}
 
 
 def of_a_bag(folder, n_trials, **settings):

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 TRIALS = "trials.jsonl"
 KEY = ("kind", "trial", "search")
 """What identifies a record."""
+EPOCHS = "epochs"
+"""The attribute of a trial that counts them."""
 FIRST_EVALUATED = 33
 """Percent of a training after which a trial may be pruned: good ones may start slowly."""
 
@@ -61,6 +63,8 @@ class _Scored(TypedDict, total=False):
 
     score: float
     """Of the complete model on the validation set, unless the trial was stopped."""
+    epochs: Count
+    """That it was trained for."""
 
 
 class _Result(_Trial, _Scored):
@@ -271,10 +275,12 @@ class SearchPlan:
             scored = {"score": train_trial(config, self.parts, trial)}
         except TrialPruned as reason:
             stopped = str(reason)
+        seen = study.trials[trial.number]
         return {
             **self._key(number),
             "params": params,
-            "curve": [*study.trials[trial.number].intermediate_values.items()],
+            "curve": [*seen.intermediate_values.items()],
+            "epochs": seen.user_attrs.get(EPOCHS, 0),
             **scored,
             "stopped": stopped,
             "seconds": round(time.monotonic() - began, 1),
@@ -286,7 +292,8 @@ def _has_score(result: Record) -> bool:
 
 
 def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> float:
-    """Train, reporting the accuracy on the validation set after each epoch to the trial.
+    """Train, reporting the accuracy on the validation set to the trial: after each epoch, or after
+    the last one of each percent of the training.
 
     Returns:
         The score of the complete model on the validation set.
@@ -298,13 +305,26 @@ def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> fl
 
     job = ClassificationJob(config).prepare(parts)
     training = job.training()
+
+    def percent(steps: float) -> int:  # comparable over batch sizes
+        return min(ceil(100 * steps / training.n_steps), 100)
+
+    reported, last = 0, None
     try:
         for report in job.run(training):
-            if isinstance(report, Epoch):
-                done = ceil(100 * report.step / training.n_steps)  # comparable over batch sizes
-                trial.report(report.scores["accuracy"], done)
+            if not isinstance(report, Epoch):
+                continue
+            last, now = report, percent(report.step)
+            trial.set_user_attr(EPOCHS, report.epoch)
+            is_last = report.step == training.n_steps
+            # A trial takes one value for each percentage.
+            if is_last or percent(report.step + report.step / report.epoch) > now:
+                trial.report(report.scores["accuracy"], now)
+                reported = now
                 if trial.should_prune():
                     raise TrialPruned("below the median of the other trials")
+        if last is not None and percent(last.step) > reported:  # it stopped early
+            trial.report(last.scores["accuracy"], percent(last.step))
     except ValueError as diverged:  # this trial failed, the search did not
         raise TrialPruned(str(diverged)) from diverged
     return job.best_scores(training)[job.task.first_score]
@@ -351,7 +371,8 @@ def best_table(results: Sequence[Record], score: str = "accuracy") -> ResultTabl
     for result in results:
         shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in result["params"].items()}
         settings = ", ".join(f"{name} {value}" for name, value in shown.items())
-        rows.append([str(result["trial"]), dev_score(result), len(result["curve"]), settings])
+        epochs = result.get("epochs", len(result["curve"]))  # records of earlier versions lack it
+        rows.append([str(result["trial"]), dev_score(result), epochs, settings])
     columns = ["trial", f"dev {score}", "epochs", "settings"]
     texts = frozenset({"settings"})
     return ResultTable("best", "Best trials", columns, rows, texts=texts, digits=4)
