@@ -17,6 +17,7 @@ from wordwave.search.compare import (
     examples_to_compare_on,
     is_record,
     mean_scores,
+    result_table,
 )
 from wordwave.tasks.config import DataConfig
 
@@ -150,6 +151,20 @@ def test_the_spread_is_over_seeds():
     assert row["test_accuracy"] == pytest.approx(0.85)
     assert row["spread"] == pytest.approx(0.0707, abs=1e-4)
     assert row["seconds"] == 3.0
+
+
+def test_a_table_has_a_spread_if_there_are_several_seeds_and_tenths_of_seconds():
+    record = {
+        "encoder": "cnn", "embedding": "none", "test_accuracy": 0.5, "test_macro_f1": 0.5,
+        "dev_accuracy": 0.5, "parameters": 1, "epochs": 3, "epoch_seconds": 411.51234,
+        "words_per_second": 1, "predictions_per_second": 1,
+    }  # fmt: skip
+    for records, has_spread in (([record], False), ([record] * 2, True)):
+        table = result_table(records, "a title")
+        assert ("±" in table.columns) == has_spread
+        (row,) = table.rows
+        assert row[table.columns.index("seconds")] == "1,234.5"
+        assert len(row) == len(table.columns)
 
 
 def test_a_record_without_a_field_or_with_one_of_another_type_is_none():

@@ -235,19 +235,23 @@ def candidates(
 
 
 def result_table(records: Sequence[Record], title: str, note: str = "") -> ResultTable:
-    """Means over seeds, the best test accuracy with each encoder in bold."""
+    """Means over seeds, the best test accuracy with each encoder in bold; the spread if there are
+    several seeds."""
     means = mean_scores(records)
+    has_spread = any(r["spread"] is not None for r in means)
+    columns = {name: title for name, title in COLUMNS.items() if has_spread or name != "spread"}
     rows: list[list[Content]] = []
     for r in means:
         best = max(rival["test_accuracy"] for rival in means if rival["encoder"] == r["encoder"])
         is_baseline = r["encoder"] in BASELINES
         test = Score(r["test_accuracy"], is_best=r["test_accuracy"] == best and not is_baseline)
-        shown = r | {"test_accuracy": test} | ({"embedding": ""} if is_baseline else {})
-        rows.append(list(shown.values()))
+        shown = r | {"test_accuracy": test, "seconds": f"{r['seconds']:,.1f}"}
+        shown |= {"embedding": ""} if is_baseline else {}
+        rows.append([shown[name] for name in columns])
     return ResultTable(
         "table",
         title,
-        list(COLUMNS.values()),
+        list(columns.values()),
         rows,
         notes=[note] if note else [],
         only_in_files=frozenset({"seeds", "macro F1", "s/epoch", "predictions/s"}),
