@@ -11,7 +11,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 from wordwave.cli.console import Console
 from wordwave.errors import WordwaveError
@@ -116,6 +125,16 @@ class Display:
             self._bars.update(self._tasks[name], description=text, completed=share, shown=shown)
 
 
+class TookColumn(TimeElapsedColumn):
+    """The time elapsed, which must not be taken for the time left that follows it."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=True))
+
+    def render(self, task: Task) -> Text:
+        return Text.assemble("took ", super().render(task), ",")
+
+
 @contextmanager
 def reading_bar(out: Path | None) -> Iterator[None]:
     """Show on standard error how much of the input file has been read, unless results are printed
@@ -131,9 +150,9 @@ def progress(unit: str, console: Console, *fields: str, **options: Any) -> Progr
     """A progress bar: what it counts, the bar, some fields, time elapsed and time left."""
     return Progress(
         TextColumn(unit, markup=False),
-        BarColumn(),
+        BarColumn(34),
         *(TextColumn(field, markup=False) for field in fields),
-        TimeElapsedColumn(),
+        TookColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
         console=console,
