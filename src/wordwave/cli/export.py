@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from wordwave.cli.console import UseRun, parsed
+from wordwave.cli.console import Console, UseRun, parsed
 from wordwave.errors import WordwaveError
 from wordwave.files import check_inside
 
@@ -56,7 +56,7 @@ def _export_onnx(options: ExportOptions) -> None:
     if options.file is None:
         check_inside(options.run, (file.name + end for end in ("", ".json", ".tokenizer.json")))
     trained = options.load("classify", "match")
-    exported = export_onnx(trained, file)
+    exported = export_onnx(trained, file, on_stage=Console(stderr=True).print)
     what = "probabilities" if trained.labels else "scores, scaled to [0, 1],"
     unit = "pairs" if trained.task == "match" else "sentences"
     print(

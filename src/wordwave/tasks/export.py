@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -137,7 +137,12 @@ class Exported:
     """Largest difference between their probabilities, or between scores scaled to [0, 1]."""
 
 
-def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
+def export_onnx(
+    trained: TextClassifier | TextMatcher,
+    path: Path,
+    *,
+    on_stage: Callable[[str], object] = lambda line: None,
+) -> Exported:
     """Export a model to ONNX, and what is needed to encode texts to a .json beside it: the words
     by id, the labels and, as `tokenization`, how a text becomes tokens.
 
@@ -146,6 +151,9 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
     of which may differ; the output is `logits` (batch, classes), of scores (batch, 1), where a
     score is low + (high − low)·sigmoid(logit) with the `score_range` of the .json.
     Nothing is written unless it agrees with the model on batches of many sizes.
+
+    Args:
+        on_stage: is called with a line about each part of the work, as it begins.
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         try:
@@ -183,6 +191,7 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
     else:
         description["multi_label"] = trained.multi_label
         graph = (LabelGraph if trained.multi_label else ProbabilityGraph)(trained.model)
+    on_stage(f"Exporting to '{path}' …")
     program = _trace(graph)
     for name, value in description.items():
         program.model.metadata_props[name] = (
@@ -192,6 +201,7 @@ def export_onnx(trained: TextClassifier | TextMatcher, path: Path) -> Exported:
 
     def write(new: Path) -> None:
         program.save(new, external_data=False)
+        on_stage("Checking against onnxruntime …")
         checks.append(_compare(trained, graph, new))
 
     write_whole(path, write)
