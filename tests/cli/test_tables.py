@@ -118,8 +118,12 @@ def test_few_examples_are_all_trained_on_and_no_validation_score_is_made_up(cli,
     assert saved["dev_accuracy"] is None
     again = cli.call(*words)
     assert again.code == 0 and "finished already" in again.out, again.err
-    line = cli.refusal(cli.call("evaluate", tmp_path / "run"), "no test set and no validation set")
-    assert "--data" in line
+    refused = cli.call("evaluate", tmp_path / "run")
+    cli.refusal(refused, "no test set and no validation set", "--data FILE", "--test FILE")
+    assert refused.out == ""  # nothing was read
+    table.unlink()
+    cli.refusal(cli.call("evaluate", tmp_path / "run"), "no test set and no validation set")
+    cli.write_table(table, ROWS)
     cli.refusal(
         cli.call(*words[:-2], "--out", tmp_path / "b", "--patience", "2", "--dev-share", 0),
         "patience needs a dev_share above 0",

@@ -287,6 +287,7 @@ def _score_data(
             data = job.read_data(**files)
         else:
             job.check_signed(options.run, trusted=options.trust_data)
+            job.check_test_data(options.run)
             names = ", ".join(job.config.data.files or (job.config.data.data,))
             console.print(f"Reading {names}, named in '{options.run / 'config.yaml'}'.")
             data = job.test_data(options.run, trusted=True)

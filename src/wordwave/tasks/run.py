@@ -236,6 +236,9 @@ class Job(ABC, Generic[Config, Data]):
         self.check_signed(folder, trusted=trusted)
         return self.test_part(self.load_data(), folder)
 
+    def check_test_data(self, folder: Path) -> None:
+        """Raise if it is known, before any data is read, that a run has none to evaluate on."""
+
     @abstractmethod
     def test_part(self, data: Data, folder: Path) -> Any:
         """The part of the data of a run to evaluate on."""

@@ -83,11 +83,24 @@ class SentenceJob(Job[Config, Data]):
     def may_differ(self) -> tuple[str, ...]:
         return () if self.config.text.vectors is None else ("dim",)
 
-    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
+    def check_test_data(self, folder: Path) -> None:
         if self.config.data.data == IN_MEMORY:
             raise WordwaveError(
-                f"'{folder}' was trained in memory: name {self.examples} with --data"
+                f"'{folder}' was trained in memory: name {self.examples} with --data FILE"
             )
+        try:
+            result = self.finished(folder)
+        except (WordwaveError, OSError):  # the data itself tells
+            return
+        if result and not any(result.get(k) is not None for k in ("test", "dev", "dev_accuracy")):
+            raise WordwaveError(
+                f"'{folder}' has no test set and no validation set: name {self.examples} to score "
+                "with --data FILE (in training, --test FILE names a test set)"
+            )
+
+    def test_data(self, folder: Path, *, trusted: bool = False) -> Any:
+        self.check_signed(folder, trusted=trusted)
+        self.check_test_data(folder)
         try:
             return super().test_data(folder, trusted=trusted)
         except FileNotFoundError as problem:
