@@ -182,7 +182,11 @@ def test_other_columns_dev_and_test_files_and_the_config_of_a_run(cli, tmp_path)
 GOOD = "text_a,text_b,label\n" + "".join(f"a{i},b{i},{i % 2}\n" for i in range(20))
 REFUSED = {
     "no such file": (None, (), ("does not exist",)),
-    "no column": ("a,b\nx,y\n", (), ("there is no column 'text_a'", "'a', 'b'")),
+    "no column": (
+        "a,b\nx,y\n",
+        (),
+        ("there is no column 'text_a'", "'a', 'b'; name it with --text-a"),
+    ),
     "a column twice": (GOOD, ("--text-a", "text_b"), ("three columns are needed",)),
     "empty sentence": (GOOD + ",b,1\n", (), ("line 22: 'text_a' must hold a text, got nothing",)),
     "no label": (GOOD + "a,b,\n", (), ("line 22: 'label' must hold a label",)),

@@ -108,7 +108,7 @@ def test_pairs_are_read_from_any_table(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["a,b"], "there is no column 'label', only 'a', 'b'"),
+        (["a,b"], "there is no column 'label', only 'a', 'b'; name it with label=…"),
         (["a,other,label", "x,y,1"], "there is no column 'b'"),
         (["a,b,label"], "must hold at least one pair, got none"),
         (["a,b,label", "x,y,1", ",y,1"], "line 3: 'a' must hold a text, got nothing"),

@@ -84,7 +84,11 @@ def test_a_text_of_a_million_characters_is_read_and_no_limit_is_left_behind(tmp_
         ("a.jsonl", '{"text": "a", "label": NaN}', "'label' must hold a label, got nan"),
         ("a.jsonl", '{"text": "a", "label": null}', "'label' must hold a label, got nothing"),
         ("a.jsonl", '{"text": "a", "label": [1]}', "'label' must hold a label, got [1]"),
-        ("a.jsonl", JSONL + '{"text": "a"}', "line 4: there is no column 'label', only 'text'"),
+        (
+            "a.jsonl",
+            JSONL + '{"text": "a"}',
+            "line 4: there is no column 'label', only 'text'; name it with label=…",
+        ),
         ("a.jsonl", JSONL + "{'text'}", "line 4 must be JSON, got"),
         ("a.jsonl", "[" * 100_000, "line 1 must be JSON, got"),
         ("a.jsonl", '["a", "b"]', "line 1 must be a JSON object, got ['a', 'b']"),

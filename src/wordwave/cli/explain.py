@@ -202,7 +202,8 @@ def _texts(options: ExplainOptions, column: str, trained: TableFormat) -> Iterat
     if options.text is not None:
         return iter([options.text])
     source = options.file or standard_input("texts, one per line")
-    return read_texts(source, text=column, table=options.table.of(source, trained))
+    table = options.table.of(source, trained)
+    return read_texts(source, text=column, table=table, option="column")
 
 
 def _pairs(

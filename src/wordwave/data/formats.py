@@ -11,7 +11,7 @@ import csv
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -86,17 +86,19 @@ def parse_rows(
     form: Form | Literal["prepared"],
     columns: Sequence[str],
     table: TableFormat | None = None,
+    remedies: Mapping[str, str] | None = None,
 ) -> Iterator[Row]:
     """The rows of a file, in the order of its lines.
 
     Args:
         columns: those that a csv or tsv file must have; of lines without names, their names.
         table: how the file is written; if it is given, an error names flags of the command line.
+        remedies: what to do if a column is missing.
     """
     given = table or TableFormat()
     lines = _numbered_lines(file, given, flags=table is not None)
     if form in ("csv", "tsv"):
-        return _table_rows(lines, form, columns, given)
+        return _table_rows(lines, form, columns, given, remedies or {})
     return _line_rows(lines, form, columns)
 
 
@@ -201,7 +203,11 @@ def _line_rows(
 
 
 def _table_rows(
-    lines: Iterator[tuple[int, str]], form: str, columns: Sequence[str], table: TableFormat
+    lines: Iterator[tuple[int, str]],
+    form: str,
+    columns: Sequence[str],
+    table: TableFormat,
+    remedies: Mapping[str, str],
 ) -> Iterator[Row]:
     """The rows of a csv or tsv file, whose first line names the columns."""
     separator = table.separator or ("," if form == "csv" else "\t")
@@ -217,7 +223,7 @@ def _table_rows(
         raise header
     for column in columns:
         if header.count(column) != 1:
-            raise WordwaveError(no_column(column, header))
+            raise WordwaveError(no_column(column, header, remedies.get(column, "")))
     names: list[str] = []
     for name in header:  # repeated ones become NAME.1, NAME.2, …
         candidates = chain([name], (f"{name}.{n}" for n in count(1)))
@@ -291,8 +297,8 @@ def _unquoted(cell: str) -> str:
     return cell if '"' in inside.replace('""', "") else inside.replace('""', '"')
 
 
-def no_column(column: str, columns: list[str]) -> str:
-    """What is wrong if a column is not there exactly once."""
+def no_column(column: str, columns: list[str], remedy: str = "") -> str:
+    """What is wrong if a column is not there exactly once, and how another one is chosen."""
     if columns.count(column) > 1:
         return f"column {column!r} must occur once, got it {columns.count(column)} times"
     if len(columns) == 1 and ";" in columns[0]:
@@ -303,7 +309,7 @@ def no_column(column: str, columns: list[str]) -> str:
     hint = suggestion(column, columns, cutoff=0.5)
     shown = ", ".join(clipped(name) for name in columns[:20])
     more = ", …" if len(columns) > 20 else ""
-    return f"there is no column {column!r}, only {shown}{more}{hint}"
+    return f"there is no column {column!r}, only {shown}{more}{hint}{remedy and f'; {remedy}'}"
 
 
 def csv_cell(text: str) -> str:

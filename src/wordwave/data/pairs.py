@@ -118,18 +118,21 @@ def read_pairs(
     checked: Cell = label_cell,
     table: TableFormat | None = None,
     may_be_empty: bool = False,
+    label_option: str = "label",
 ) -> TextPairs:
     """Pairs from three columns of a csv, tsv or jsonl file; scores are `checked` as numbers.
 
     Args:
         may_be_empty: a sentence may be missing, to be compared like any other.
+        label_option: the option that names the third column, for the message if it is missing.
     """
     if len({text_a, text_b, label}) < 3:
         raise WordwaveError(f"three columns are needed, got {text_a!r}, {text_b!r}, {label!r}")
     words = optional_text if may_be_empty else text_cell
     checks = {text_a: words, text_b: words, label: checked}
     first, second, labels = list[str](), list[str](), list[str]()
-    for row in read_table(path, checks, what="pair", table=table):
+    options = {text_a: "text_a", text_b: "text_b", label: label_option}
+    for row in read_table(path, checks, what="pair", table=table, options=options):
         first.append(row[text_a])
         second.append(row[text_b])
         labels.append(row[label])

@@ -59,16 +59,27 @@ def read_examples(
         text: optional_text if may_be_empty else text_cell,
         label: labels_cell if several_labels else label_cell,
     }
-    rows = read_table(path, cells, what="example", table=table)
+    options = {text: "text", label: "label"}
+    rows = read_table(path, cells, what="example", table=table, options=options)
     return Examples(*collect((row[text], row[label]) for row in rows), str(path))
 
 
 def read_table(
-    path: str | Path, cells: Mapping[str, Cell], *, what: str, table: TableFormat | None = None
+    path: str | Path,
+    cells: Mapping[str, Cell],
+    *,
+    what: str,
+    table: TableFormat | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a csv, tsv or jsonl file, whose columns `cells` are there and checked."""
+    """The rows of a csv, tsv or jsonl file, whose columns `cells` are there and checked.
+
+    Args:
+        options: the parameter that names a column, for the message if it is missing.
+    """
     path = _existing_file(path)
-    return _rows(path, form_of(path, exclude="txt"), cells, what=what, table=table)
+    form = form_of(path, exclude="txt")
+    return _rows(path, form, cells, what=what, table=table, options=options)
 
 
 def read_prepared(path: str | Path, classes: Sequence[str] | None = None) -> Examples:
@@ -89,12 +100,16 @@ def read_rows(
     text: str | Sequence[str] = "text",
     form: Form | None = None,
     table: TableFormat | None = None,
+    option: str = "text",
 ) -> Iterator[dict[str, Any]]:
     """Rows one by one, each a dictionary by column, from a file or a stream of any size.
 
     A `.txt` file and a stream hold one text per line, or several that are separated by tabs; csv,
     tsv and jsonl have text columns, in which null is an empty text. `form` overrides the file's
     suffix.
+
+    Args:
+        option: the one that names a single column, for the message if it is missing.
     """
     file: Any = getattr(source, "buffer", source)  # sys.stdin as bytes
     if isinstance(source, (str, Path)):
@@ -102,7 +117,9 @@ def read_rows(
         form = form or form_of(file)
     columns = [text] if isinstance(text, str) else text
     cells = dict.fromkeys(columns, optional_text)
-    return _rows(file, form or "txt", cells, what="text", table=table)
+    names = [option] if len(columns) == 1 else ["text_a", "text_b"]
+    options = dict(zip(columns, names, strict=False))
+    return _rows(file, form or "txt", cells, what="text", table=table, options=options)
 
 
 def read_texts(
@@ -111,9 +128,10 @@ def read_texts(
     text: str = "text",
     form: Form | None = None,
     table: TableFormat | None = None,
+    option: str = "text",
 ) -> Iterator[str]:
     """The texts of `read_rows`."""
-    rows = read_rows(source, text=text, form=form, table=table)
+    rows = read_rows(source, text=text, form=form, table=table, option=option)
     return (row[text] for row in rows)
 
 
@@ -133,16 +151,25 @@ def _rows(
     *,
     what: str,
     table: TableFormat | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The rows of a file or stream, whose columns `cells` are there and checked."""
+    remedies = {
+        column: "name it with " + (f"{name}=…" if table is None else f"--{name.replace('_', '-')}")
+        for column, name in (options or {}).items()
+    }
     n, skipped, listed = 0, 0, list[str]()
     hint = "" if table is None else "; --skip-bad-rows leaves such rows out"
     given = table or TableFormat()
     with _opened(source) as file:
         position = _share_read(source, file)
         stage = Stage(f"reading {source.name}") if isinstance(source, Path) else None
-        for line, row in parse_rows(file, form, list(cells), table):
-            problem = row if isinstance(row, WordwaveError) else _problem(line, row, cells, given)
+        for line, row in parse_rows(file, form, list(cells), table, remedies):
+            problem = (
+                row
+                if isinstance(row, WordwaveError)
+                else _problem(line, row, cells, given, remedies)
+            )
             if problem is None:
                 n += 1
                 if stage is not None and n % 1024 == 0:
@@ -168,13 +195,17 @@ def _rows(
 
 
 def _problem(
-    line: int, row: dict[str, Any], cells: Mapping[str, Cell], table: TableFormat
+    line: int,
+    row: dict[str, Any],
+    cells: Mapping[str, Cell],
+    table: TableFormat,
+    remedies: Mapping[str, str],
 ) -> WordwaveError | None:
     """Check the cells of a row, which are replaced by what they stand for."""
     for column, checked in cells.items():
         try:
             if column not in row:
-                raise WordwaveError(no_column(column, list(row)))
+                raise WordwaveError(no_column(column, list(row), remedies.get(column, "")))
             row[column] = checked(column, row[column])
             if _SURROGATE.search(row[column]) and not table.skip_bad_rows:
                 raise WordwaveError(f"{column!r} holds half a surrogate pair")

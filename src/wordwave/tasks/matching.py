@@ -339,6 +339,7 @@ def load_pairs(data: PairDataConfig) -> PairSplits:
     columns: dict[str, Any] = {"text_a": data.text_a, "text_b": data.text_b, "table": data.table}
     columns |= {"label": data.similarity or data.label}
     columns |= {"checked": number_cell if is_score else label_cell}
+    columns |= {"label_option": "similarity" if is_score else "label"}
     train, dev, test = (
         read_pairs(file, **columns) if file else None for file in (data.data, data.dev, data.test)
     )

@@ -299,7 +299,7 @@ class SentenceEmbeddingJob(Job[SentenceEmbeddingConfig, SentenceSplits]):
         names = ("text_a", "text_b", "label")
         columns: dict[str, Any] = {name: files.get(name) or name for name in names}
         if similarity := files.get("similarity"):
-            columns["label"] = similarity
+            columns |= {"label": similarity, "label_option": "similarity"}
         checked = number_cell if similarity else label_cell
         pairs = read_pairs(files["data"], **columns, checked=checked, table=files.get("table"))
         return ScoredPairs(pairs, is_similarity=bool(similarity))
