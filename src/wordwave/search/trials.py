@@ -276,11 +276,12 @@ class SearchPlan:
         except TrialPruned as reason:
             stopped = str(reason)
         seen = study.trials[trial.number]
+        if EPOCHS in seen.user_attrs:  # not if the first epoch broke off
+            scored[EPOCHS] = seen.user_attrs[EPOCHS]
         return {
             **self._key(number),
             "params": params,
             "curve": [*seen.intermediate_values.items()],
-            "epochs": seen.user_attrs.get(EPOCHS, 0),
             **scored,
             "stopped": stopped,
             "seconds": round(time.monotonic() - began, 1),
