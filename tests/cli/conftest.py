@@ -7,10 +7,12 @@ import signal
 import sys
 import tempfile
 import threading
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 
 import pytest
+
+from wordwave.training.loop import Training
 
 LABELS = ('good "one"', "schön ☂", "[bold]x[/]")
 """Odd names, each with a word that gives it away."""
@@ -67,6 +69,23 @@ def refusal(result, *said):
     return line
 
 
+@contextmanager
+def stopped_at(n_steps):
+    """Ctrl-C at a step of the trainings in the block."""
+    steps, step = 0, Training._step
+
+    def stopped(self):
+        nonlocal steps
+        steps += 1
+        if steps == n_steps:
+            raise KeyboardInterrupt
+        return step(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_step", stopped)
+        yield
+
+
 @pytest.fixture(scope="session")
 def cli():
     return SimpleNamespace(
@@ -76,6 +95,7 @@ def cli():
         refusal=refusal,
         quick=QUICK,
         whole=WHOLE,
+        stopped_at=stopped_at,
     )
 
 

@@ -411,24 +411,14 @@ def test_a_run_without_room_for_ngrams_is_resumed_and_known_as_finished(
     cli, table, tmp_path, monkeypatch
 ):
     from wordwave.tasks import stacking
-    from wordwave.training import loop
 
     monkeypatch.setattr(stacking, "MAX_COEFFICIENTS", 3)
-    run, steps, step = tmp_path / "run", 0, loop.Training._step
-
-    def stopped(self):
-        nonlocal steps
-        steps += 1
-        if steps == 20:
-            raise KeyboardInterrupt
-        return step(self)
-
-    monkeypatch.setattr(loop.Training, "_step", stopped)
+    run = tmp_path / "run"
     command = ("train", "classify", "--data", table, "--out", run, *cli.quick, "--save-every", "0")
-    result = cli.call(*command)
+    with cli.stopped_at(20):
+        result = cli.call(*command)
     assert result.code == 130 and "no linear model of n-grams" in result.out
     assert settings_of(run)["model"]["ngrams"] is False
-    monkeypatch.setattr(loop.Training, "_step", step)
     result = cli.call(*command)
     assert result.code == 0 and "Resuming" in result.out, result.err
     assert "is finished already" in cli.call(*command).out

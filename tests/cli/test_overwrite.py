@@ -89,23 +89,11 @@ def test_a_kill_while_it_is_replaced_leaves_no_mixture(cli, table, old, monkeypa
     assert cli.call("predict", old, "yes").code == 0
 
 
-def test_an_unfinished_run_is_resumed_by_the_same_command(cli, table, tmp_path, monkeypatch):
-    from wordwave.training import loop
-
-    folder, steps = tmp_path / "run", 0
-    real = loop.Training._step
-
-    def step(self):
-        nonlocal steps
-        steps += 1
-        if steps == 20:
-            raise KeyboardInterrupt
-        return real(self)
-
-    monkeypatch.setattr(loop.Training, "_step", step)
+def test_an_unfinished_run_is_resumed_by_the_same_command(cli, table, tmp_path):
+    folder = tmp_path / "run"
     command = words(cli, table, folder, "--overwrite", "--save-every", "0")
-    assert cli.call(*command).code == 130
-    monkeypatch.undo()
+    with cli.stopped_at(20):
+        assert cli.call(*command).code == 130
     assert (folder / "state").exists()
     result = cli.call(*command)
     assert result.code == 0 and "Resuming" in result.out and "Replacing" not in result.out
@@ -121,10 +109,8 @@ def test_a_config_that_is_not_of_a_run_is_not_removed(cli, table, tmp_path):
 
 
 def test_the_data_are_split_as_the_command_says_not_as_the_run_that_is_replaced(
-    cli, table, tmp_path, monkeypatch
+    cli, table, tmp_path
 ):
-    from wordwave.training import loop
-
     data, folder = tmp_path / "data.csv", tmp_path / "run"
     shutil.copy(table, data)
     command = words(cli, data, folder, "--overwrite")
@@ -134,18 +120,8 @@ def test_the_data_are_split_as_the_command_says_not_as_the_run_that_is_replaced(
     assert "all 480 examples are trained on" in result.out, result.err
     assert "dev_share: null" in (folder / "config.yaml").read_text()
 
-    steps, step = 0, loop.Training._step
-
-    def stopped(self):
-        nonlocal steps
-        steps += 1
-        if steps == 20:
-            raise KeyboardInterrupt
-        return step(self)
-
-    monkeypatch.setattr(loop.Training, "_step", stopped)
-    assert cli.call(*command, "--save-every", "0").code == 130
-    monkeypatch.setattr(loop.Training, "_step", step)
+    with cli.stopped_at(20):
+        assert cli.call(*command, "--save-every", "0").code == 130
     assert (folder / "state").exists()
     cli.write_table(data, cli.examples(240, seed=3))
     result = cli.call(*plain)  # it replaces an unfinished run on other data

@@ -7,6 +7,7 @@ strings, as the lists are that shorter columns are kept in.
 from __future__ import annotations
 
 import tempfile
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -35,8 +36,9 @@ def blocks(items: Iterable[T], size: int = BLOCK) -> Iterator[list[T]]:
 class _Column(Sequence[str]):
     """What both kinds share: an element, and a slice as a list."""
 
+    @abstractmethod
     def _taken(self, rows: Any) -> Iterator[str]:
-        raise NotImplementedError
+        """The strings at some rows."""
 
     @overload
     def __getitem__(self, index: int) -> str: ...
