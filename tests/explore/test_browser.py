@@ -32,7 +32,8 @@ class Visit:
         self.ready()
 
     def ready(self):
-        self.page.wait_for_selector("body[data-ready]", timeout=20_000)
+        # A page behind another one is slow to be painted on a busy machine.
+        self.page.wait_for_selector("body[data-ready]", state="attached", timeout=60_000)
 
     def __enter__(self):
         return self
