@@ -2,7 +2,7 @@
 #   make demo    install, then train and compare sums of words on built-in data
 #   make test    install, then run all checks and tests (ORDER=1 shuffles the tests with that seed)
 # For the daily loop: make check, lint and the tests that are not marked slow, under two minutes.
-# make test-modes repeats the tests as other processors would run them (MODES="scalar order-1").
+# make test-modes repeats the tests as other processors would run them (MODES="scalar+order-1").
 # make docs builds the documentation site in site/.
 # Another Python: make test PYTHON=python3.12; its constraints: CONSTRAINTS= (empty for 3.10).
 

@@ -1,11 +1,13 @@
 """The whole test suite as other machines would run it: `make test-modes`.
 
-    python tests/modes.py                  every mode of this machine that has no result yet
-    python tests/modes.py scalar order-1   these modes, whether or not they have one
-    python tests/modes.py --list           the names
+    python tests/modes.py                         every mode of this machine, in as few runs as
+                                                  possible: those that have no result yet
+    python tests/modes.py scalar avx2+order-1     these runs, whether or not they have one
+    python tests/modes.py --list                  the runs that cover every mode
 
-Results are in out/modes/COMMIT, one JUnit file per mode, and those of uncommitted changes in
-out/modes/COMMIT-dirty. A table of all is printed at the end.
+A run combines modes that do not exclude each other. Results are in out/modes/COMMIT, one JUnit file
+per run, and those of uncommitted changes in out/modes/COMMIT-dirty. A table of all is printed at
+the end.
 """
 
 import argparse
@@ -13,26 +15,27 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
 
 ROOT = Path(__file__).parents[1]
-IN_PARALLEL = ("-n", "2")
-
-# name: (environment, arguments of pytest)
-MODES = {
-    "plain": ({}, IN_PARALLEL),
-    "scalar": ({"ATEN_CPU_CAPABILITY": "default"}, IN_PARALLEL),
-    "avx2": ({"ATEN_CPU_CAPABILITY": "avx2"}, IN_PARALLEL),
-    "avx512": ({"ATEN_CPU_CAPABILITY": "avx512"}, IN_PARALLEL),
-    "onednn-avx2": ({"ONEDNN_MAX_CPU_ISA": "AVX2"}, IN_PARALLEL),
-    "onednn-sse41": ({"ONEDNN_MAX_CPU_ISA": "SSE41"}, IN_PARALLEL),
-    "threads-1": ({"OMP_NUM_THREADS": "1"}, IN_PARALLEL),
-    "threads-4": ({"OMP_NUM_THREADS": "4"}, IN_PARALLEL),
-    "no-xdist": ({}, ("-p", "no:xdist")),
-    **{f"order-{i}": ({}, (*IN_PARALLEL, "--random-order", str(i))) for i in (1, 2, 3)},
+# Modes of which a run has one at most; name: (environment, arguments of pytest)
+VECTOR_UNITS = {
+    "scalar": ({"ATEN_CPU_CAPABILITY": "default"}, ()),
+    "avx2": ({"ATEN_CPU_CAPABILITY": "avx2"}, ()),
+    "avx512": ({"ATEN_CPU_CAPABILITY": "avx512"}, ()),
 }
+ONEDNN = {
+    "onednn-sse41": ({"ONEDNN_MAX_CPU_ISA": "SSE41"}, ()),
+    "onednn-avx2": ({"ONEDNN_MAX_CPU_ISA": "AVX2"}, ()),
+}
+THREADS = {f"threads-{n}": ({"OMP_NUM_THREADS": str(n)}, ()) for n in (1, 4)}
+ORDERS = {f"order-{i}": ({}, ("--random-order", str(i))) for i in (1, 2, 3)}
+PROCESSES = {"no-xdist": ({}, ("-p", "no:xdist"))}
+GROUPS = (VECTOR_UNITS, ONEDNN, THREADS, ORDERS, PROCESSES)
+MODES = {"plain": ({}, ()), **{name: mode for group in GROUPS for name, mode in group.items()}}
 
 
 def supported():
@@ -43,13 +46,27 @@ def supported():
     return [name for name in MODES if name not in lacking]
 
 
+def covering(modes):
+    """Runs in which every mode occurs; the last of them without pytest-xdist."""
+    units, *others, processes = ([name for name in group if name in modes] for group in GROUPS)
+    apart = [None] * (max(map(len, (units, *others))) - len(processes)) + processes
+    columns = zip_longest(units, *others, apart)
+    return ["plain", *("+".join(filter(None, column)) for column in columns)]
+
+
 def folder_of_results():
     describe = ("git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*")
     return ROOT / "out" / "modes" / subprocess.check_output(describe, text=True).strip()
 
 
 def run(name, file):
-    environment, arguments = MODES[name]
+    """Run the tests in modes whose names are joined by "+"."""
+    environment, arguments = {}, []
+    for mode in name.split("+"):
+        environment |= MODES[mode][0]
+        arguments += MODES[mode][1]
+    if "no:xdist" not in arguments:
+        arguments += ("-n", "2")
     unfinished = file.with_suffix(".part")
     command = [sys.executable, "-m", "pytest", *arguments, f"--junitxml={unfinished}"]
     print(f"== {name}: {environment or ''} {' '.join(arguments)}", flush=True)
@@ -58,7 +75,7 @@ def run(name, file):
 
 
 def row(name, file):
-    """Passed, failed, skipped and seconds of a mode."""
+    """Passed, failed, skipped and seconds of a run."""
     suite = ET.parse(file).getroot().find("testsuite")
     n, *wrong, skipped = (int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped"))
     return name, n - sum(wrong) - skipped, sum(wrong), skipped, round(float(suite.get("time")))
@@ -66,21 +83,22 @@ def row(name, file):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="MODE", help="all without a result if none")
-    parser.add_argument("--list", action="store_true", help="show the modes of this machine")
+    parser.add_argument("names", nargs="*", metavar="RUN", help="by default all without a result")
+    parser.add_argument("--list", action="store_true", help="show the runs that cover every mode")
     options = parser.parse_args()
     modes, folder = supported(), folder_of_results()
-    if unknown := set(options.names) - set(modes):
+    if unknown := {mode for name in options.names for mode in name.split("+")} - set(modes):
         parser.error(f"{', '.join(sorted(unknown))}: this machine has {', '.join(modes)}")
     if options.list:
-        return print(*modes, sep="\n")
+        return print(*covering(modes), sep="\n")
     folder.mkdir(parents=True, exist_ok=True)
-    files = {name: folder / f"{name}.xml" for name in modes}
-    for name in options.names or [name for name in modes if not files[name].exists()]:
-        run(name, files[name])
-    rows = [row(name, file) for name, file in files.items() if file.exists()]
-    for line in [("mode", "passed", "failed", "skipped", "seconds"), *rows]:
-        print("{:14}{:>8}{:>8}{:>9}{:>9}".format(*line))
+    done = {file.stem for file in folder.glob("*.xml")}
+    for name in options.names or [name for name in covering(modes) if name not in done]:
+        run(name, folder / f"{name}.xml")
+    rows = [row(file.stem, file) for file in sorted(folder.glob("*.xml"))]
+    width = max(len(name) for name, *_ in rows)
+    for line in [("run", "passed", "failed", "skipped", "seconds"), *rows]:
+        print("{:{}}{:>8}{:>8}{:>9}{:>9}".format(line[0], width, *line[1:]))
     return any(failed for _, _, failed, _, _ in rows)
 
 
