@@ -275,7 +275,11 @@ class RowTable(ABC, Generic[C]):
         return self.weights / f"{cell.name}.safetensors"
 
     def score_test(self) -> list[Record]:
-        """Score the test set once for each seed of the settings that were chosen."""
+        """Score the test set once for each seed of the settings that were chosen.
+
+        Weights that are not kept, as those of another machine, are trained again: a record of the
+        test set has the validation score of the very weights that were tested.
+        """
         known, scored = self.tests.done(), []
         validation = {self.store.key_of(r): r for r in self.store.records()}
         for cell in self.chosen().values():
@@ -283,6 +287,8 @@ class RowTable(ABC, Generic[C]):
                 record = validation.get(self.store.key_of(asdict(one)))
                 if record is None or self.tests.key_of(asdict(one)) in known:
                     continue
+                if not self._file(one).exists():
+                    record = self.run(one)
                 job = self.prepared(one, with_test=True)
                 self.load(one, job.text_model.model)
                 test = self.test_scores(job, record)

@@ -106,6 +106,7 @@ def test_rows_are_trained_once_and_scored_once(paws, write_pairs, tmp_path, expe
     assert len(records) == 6 and {r["seed"] for r in records} == {0, 1, 2}
     assert experiments(*command, "--score-test")[0] == 2  # there is no test file
     write_pairs(paws / "paws-wiki.test.tsv.gz", 100)
+    next(weights.glob("*DCT-1-*")).unlink()  # trained again
     for _ in range(2):
         code, _, err = experiments(*command, "--score-test")
         assert code == 0, err
