@@ -13,7 +13,7 @@ from typing import Any
 from safetensors import safe_open
 
 N_TRIALS = 6
-ENCODERS = ("fasttext", "cnn", "lstm", "transformer")
+ENCODERS = ("bag", "fasttext", "cnn", "lstm", "transformer")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def commands(data: Path) -> dict[str, Command]:
             f"classify {encoder}": f"train classify --data {table} --test {table} {small} "
             f"--encoder {encoder} --epochs {epochs} --batch-size 16 --dropout 0.2 --save-every 0 "
             "--dev-share 0.1"
-            for encoder, epochs in zip(ENCODERS, (30, 20, 10, 10), strict=True)
+            for encoder, epochs in zip(ENCODERS, (30, 30, 20, 10, 10), strict=True)
         },
         "translate": f"train translate --source {source} --target {target} --test-source {source} "
         f"--test-target {target} --bpe-size 256 --dim 16 --encoder-layers 1 --decoder-layers 1 "
