@@ -178,7 +178,8 @@ def _unwritable(path: Path, problem: OSError) -> OSError:
 
 
 def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):  # a cycle of links
-        raise OSError(f"'{path}' cannot be written: it is a link to itself") from None
+    with suppress(OSError, RuntimeError):  # of a cycle of links
+        found = path.resolve()
+        if not found.is_symlink():  # as Python 3.13 returns a cycle
+            return found
+    raise OSError(f"'{path}' cannot be written: it is a link to itself")
