@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from wordwave.compiled import SWITCH
+from wordwave.data.examples import Examples
+from wordwave.data.splits import Splits
 from wordwave.embedding.table import Bigrams
 from wordwave.errors import WordwaveError
 from wordwave.models.ngrams import NgramLogits
 from wordwave.tasks import stacking
+from wordwave.tasks.classification_job import ClassificationJob
 from wordwave.tasks.classifier import BATCH_WORDS, logits_of
+from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
 from wordwave.text.batching import Sentences
 from wordwave.text.encoder import TextEncoder
 from wordwave.text.ngrams import Words, ngram_hashes
@@ -213,3 +217,22 @@ def test_an_id_out_of_range_is_refused(made):
     batch = Sentences(torch.tensor([1, 400]), torch.tensor([2])).batch([0])
     with pytest.raises((WordwaveError, IndexError)):
         module.of_batch(batch, None, None)
+
+
+def test_unknown_words_are_kept_of_the_fitted_texts_only(monkeypatch):
+    monkeypatch.setattr(stacking, "MAX_TEXTS", 1000)
+    texts = [f"word{i} film" if i % 2 else f"wörd{i} film" for i in range(1200)]
+    examples = Examples(texts, ["a", "b", "b"] * 400, "texts")
+    settings = ClassificationConfig(
+        data=DataConfig(data="(in memory)"), text=TextConfig(max_vocabulary=10)
+    )
+    job = ClassificationJob(settings).prepare(Splits(examples, None, None))
+    fitted = stacking.fitted_rows(1200, 2)
+    train, encoder = job.task.train.sentences, job.text_model.encoder
+    assert len(fitted) == 1000
+    owners = set(train.unknown.owners.tolist())
+    assert owners <= set(fitted.tolist()) and len(owners) > 900
+    rows = torch.from_numpy(fitted)
+    alone = encoder.encode([texts[i] for i in fitted.tolist()]).sentences
+    ours, theirs = (s.unknown_of(torch.arange(1000)) for s in (train.subset(rows), alone))
+    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))

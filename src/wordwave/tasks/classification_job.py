@@ -36,8 +36,8 @@ from wordwave.tasks.stacking import (
     USUAL_WEIGHTS,
     Counts,
     fit,
+    fitted_rows,
     folds_of,
-    most_texts,
     n_subwords_of,
     room_for_subwords,
     stacking_weights,
@@ -185,9 +185,10 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
 
         self.new_network = network
         self.text_model = TextClassifier(network(), encoder, labels, config)
+        fitted = fitted_rows(len(data.train), len(labels))
         train, dev, self.test = (
-            None if part is None else self._encoded(part)
-            for part in (data.train, data.dev, data.test)
+            None if part is None else self._encoded(part, rows)
+            for part, rows in ((data.train, fitted), (data.dev, None), (data.test, None))
         )
         assert train is not None
         check_random_positions(
@@ -286,11 +287,11 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
 
     def _sampled(self, n_classes: int) -> LabelledSentences:
         """The training texts, or a random sample of as many as n-grams are fitted to."""
-        train, most = self.task.train, most_texts(n_classes)
-        if len(train.sentences) <= most:
+        train = self.task.train
+        chosen = fitted_rows(len(train.sentences), n_classes)
+        if chosen is None:
             return train
-        chosen = np.random.default_rng(0).choice(len(train.sentences), most, replace=False)
-        rows = torch.from_numpy(np.sort(chosen))
+        rows = torch.from_numpy(chosen)
         weights = None if train.weights is None else train.weights[rows]
         return LabelledSentences(train.sentences.subset(rows), train.targets[rows], weights)
 
@@ -321,10 +322,12 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
         fitted = fit(counts, targets, model.n_classes, rows=rows, weights=weighted)
         return held, of_head, fitted.logits(counts, held)
 
-    def _encoded(self, part: Examples) -> LabelledSentences:
+    def _encoded(self, part: Examples, fitted: Any = None) -> LabelledSentences:
+        """Args: fitted: the texts whose unknown words are needed, by default all."""
         encoder = self.text_model.encoder
         n = len(part.texts)
-        sentences, n_truncated = encoder.encode(track(part.texts, "encoding texts", n))
+        spelled = None if fitted is None else np.isin(np.arange(n), fitted)
+        sentences, n_truncated = encoder.encode(track(part.texts, "encoding texts", n), spelled)
         if n_truncated:
             self.notes.append(
                 f"{n_truncated:,} of {len(part.texts):,} texts of {part.name} were truncated to "

@@ -72,9 +72,15 @@ def n_subwords_of(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int
     return min(2 * distinct, MAX_SUBWORDS, room)
 
 
-def most_texts(n_classes: int) -> int:
-    """The number of texts that n-grams are fitted to."""
-    return max(min(MAX_TEXTS, MAX_LOGITS // n_classes), 1000)
+def fitted_rows(n_texts: int, n_classes: int) -> Any:
+    """The texts that n-grams are fitted to, a random sample of many; `None` for all.
+
+    Shape: (n,), ascending
+    """
+    most = max(min(MAX_TEXTS, MAX_LOGITS // n_classes), 1000)
+    if n_texts <= most:
+        return None
+    return np.sort(np.random.default_rng(0).choice(n_texts, most, replace=False))
 
 
 class Counts:

@@ -67,8 +67,12 @@ class TextEncoder:
         self._chunks = _ChunkCache(tokenizer, vocabulary, hashed)
         self._index: tuple[Any, ...] | None = None
 
-    def encode(self, texts: Iterable[str]) -> Encoded:
-        """The ids of texts, truncated to `max_length` tokens."""
+    def encode(self, texts: Iterable[str], spelled: Any = None) -> Encoded:
+        """The ids of texts, truncated to `max_length` tokens.
+
+        Args:
+            spelled: which texts' unknown words are kept, by default all. Shape: (N,), true or false
+        """
         if isinstance(texts, str):
             raise WordwaveError(f"texts must be a list of texts, got the text {texts[:60]!r}")
         # Arrays that grow: parts to be joined would take twice the memory.
@@ -84,7 +88,10 @@ class TextEncoder:
                         raise WordwaveError(f"texts must be strings, got {text!r} at {i}") from None
                 raise
             if self.keep_unknown:
-                unknown.append((words, len(all_sizes)))
+                first = len(all_sizes)
+                if spelled is not None:
+                    words = words.take(np.flatnonzero(spelled[first:][words.owners]))
+                unknown.append((words, first))
             all_ids.frombytes(ids.tobytes())
             all_sizes.frombytes(sizes.tobytes())
         sizes = np.array(all_sizes, np.int64)
