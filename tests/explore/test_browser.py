@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from wordwave.explore import Bag, Session, export_page
 
@@ -211,6 +212,40 @@ def test_charts_are_drawn_and_named(visit):
         assert svg.locator(kind).count() >= least
     box = visit.page.locator("#scatter").bounding_box()
     assert box["width"] > 300 and box["height"] > 200
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_labels_of_a_chart_do_not_cover_each_other(browser, page, size):
+    with Visit(browser, page.path.as_uri(), size=size, reduced_motion="reduce") as visit:
+        for text in ("dog bites man", "the the the the", "man", "the dog bites man " * 10):
+            visit.write(text)
+            visit.page.wait_for_timeout(400)
+            for name in ("waves", "phasors", "chain", "sweep"):
+                found = visit.page.locator(f"#{name} text")
+                boxes = found.evaluate_all(
+                    "all => all.map((one) => one.getBoundingClientRect().toJSON())"
+                )
+                # The box of a text is higher than its letters.
+                for i, a in enumerate(boxes):
+                    for b in boxes[:i]:
+                        apart_x = max(a["x"] - b["x"] - b["width"], b["x"] - a["x"] - a["width"])
+                        apart_y = max(a["y"] - b["y"] - b["height"], b["y"] - a["y"] - a["height"])
+                        assert max(apart_x, apart_y) > -5, (text, name, a, b)
+                    assert a["x"] >= 0 and a["x"] + a["width"] <= size[0], (text, name, a)
+        assert visit.page.locator("#frequency").bounding_box()["width"] > 120
+
+
+def test_the_dimension_to_begin_with_turns(browser, make, tmp_path):
+    classifier = make()
+    with torch.no_grad():
+        classifier.model.embedding.amplitude.weight[:, 2] = 3.0
+        classifier.model.embedding.frequency.weight[:, 2] = 0.0
+    export_page(classifier, tmp_path / "page.html", examples=["dog bites man"])
+    with Visit(browser, (tmp_path / "page.html").as_uri()) as visit:
+        options = visit.page.locator("#dimension option").all_inner_texts()
+        assert options[0].startswith("2 ") and "ω 0.00" in options[0]
+        chosen = visit.page.locator("#dimension option:checked").inner_text()
+        assert abs(float(re.search(r"ω ([+−].*)\)", chosen)[1].replace("−", "-"))) >= 0.1
 
 
 def test_search_and_nearest_words(visit, page):
