@@ -214,25 +214,38 @@ def test_charts_are_drawn_and_named(visit):
     assert box["width"] > 300 and box["height"] > 200
 
 
+def labels_apart(visit, name):
+    """Whether no label of a chart covers another or leaves the page."""
+    boxes = visit.page.locator(f"#{name} text").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().toJSON())"
+    )
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            gaps = (
+                max(a[p] - b[q], b[p] - a[q]) for p, q in (("left", "right"), ("top", "bottom"))
+            )
+            assert max(gaps) > -5, (name, a, b)  # the box of a text is higher than its letters
+        assert a["left"] >= 0 and a["right"] <= visit.page.viewport_size["width"], (name, a)
+    return bool(boxes)
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_labels_of_a_chart_do_not_cover_each_other(browser, page, size):
-    with Visit(browser, page.path.as_uri(), size=size, reduced_motion="reduce") as visit:
+def test_labels_of_a_chart_do_not_cover_each_other(browser, page, make, tmp_path, size):
+    options = {"size": size, "reduced_motion": "reduce"}
+    with Visit(browser, page.path.as_uri(), **options) as visit:
         for text in ("dog bites man", "the the the the", "man", "the dog bites man " * 10):
             visit.write(text)
             visit.page.wait_for_timeout(400)
-            for name in ("waves", "phasors", "chain", "sweep"):
-                found = visit.page.locator(f"#{name} text")
-                boxes = found.evaluate_all(
-                    "all => all.map((one) => one.getBoundingClientRect().toJSON())"
-                )
-                # The box of a text is higher than its letters.
-                for i, a in enumerate(boxes):
-                    for b in boxes[:i]:
-                        apart_x = max(a["x"] - b["x"] - b["width"], b["x"] - a["x"] - a["width"])
-                        apart_y = max(a["y"] - b["y"] - b["height"], b["y"] - a["y"] - a["height"])
-                        assert max(apart_x, apart_y) > -5, (text, name, a, b)
-                    assert a["x"] >= 0 and a["x"] + a["width"] <= size[0], (text, name, a)
+            assert all(labels_apart(visit, name) for name in ("waves", "phasors", "chain", "sweep"))
         assert visit.page.locator("#frequency").bounding_box()["width"] > 120
+    path = tmp_path / "page.html"
+    export_page(make(max_length=256), path, examples=["the dog bites man " * 64])
+    with Visit(browser, path.as_uri(), **options) as visit:
+        visit.page.wait_for_timeout(400)
+        assert visit.page.locator("#tiles .tile").count() == 256
+        assert all(labels_apart(visit, name) for name in ("waves", "phasors", "chain"))
+        visit.page.wait_for_selector("#sweep svg text", timeout=20_000)
+        assert labels_apart(visit, "sweep")
 
 
 def test_the_dimension_to_begin_with_turns(browser, make, tmp_path):

@@ -9,6 +9,7 @@ const MOST_CLASSES = 8;
 const MOST_NUMBERED = 8; // places on the complex plane
 const MOST_NAMED = 14; // arrows of the chain, and the fewest pixels of one that is named
 const LEAST_NAMED = 12;
+const CROWD = 60; // arrows of the chain that are drawn thinner
 const LETTER_WIDTH = 7.5; // pixels of a letter, about
 const LEAST_TURN = 0.1; // radians from one place to the next, of a dimension that is chosen to be seen turning
 
@@ -180,10 +181,11 @@ export function drawChain(node, { waves, words, view, viewName, chosen, selected
   const y = (v) => height / 2 - (v - (lowY + highY) / 2) * scale;
   svg.append(line(0, y(0), width, y(0), "axis faint"), line(x(0), 0, x(0), height, "axis faint"));
   svg.append(line(x(0), y(0), x(endRe), y(endIm), "resultant"));
+  svg.classList.toggle("crowded", length > CROWD);
   const drawn = points.map(([re, im]) => [x(re), y(im)]);
   const [start, end] = [drawn[0], drawn[length]];
   const taken = [dotBox(start), dotBox(end), ...along(start, end), ...drawn.slice(1).flatMap((to, i) => along(drawn[i], to))];
-  for (let i = 0; i < length; i++) svg.append(arrow(...drawn[i], ...drawn[i + 1], i === selected ? "chosen" : "other rank1", 8));
+  for (let i = 0; i < length; i++) svg.append(arrow(...drawn[i], ...drawn[i + 1], i === selected ? "chosen" : "other rank1", length > CROWD ? 4 : 8));
   /** Write a text at the first of some centres where it covers nothing, or at the first one if it must be seen. */
   const write = (text, centres, kind, isNeeded) => {
     const half = (text.length * LETTER_WIDTH) / 2 + 2;

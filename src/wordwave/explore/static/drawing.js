@@ -83,7 +83,8 @@ export function along([x1, y1], [x2, y2], reach = 2) {
 
 /** Whether the number of a place has room on an axis of so many pixels: every one, or every 5th, 10th, … */
 export function hasRoom(place, n, pixels) {
-  const step = [1, 5, 10, 20, 50].find((k) => (k * pixels) / n >= 20) ?? 100;
+  const least = 8 * String(n).length + 6;
+  const step = [1, 5, 10, 20, 50].find((k) => (k * pixels) / n >= least) ?? 100;
   return place === 1 || place % step === 0;
 }
 
