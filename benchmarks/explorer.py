@@ -3,6 +3,7 @@
 A classifier of 20,000 words and 128 dimensions with default settings is exported as a page, its
 frequencies moved and its n-grams drawn at random in place of training, and a word of a sentence of
 40 words is dragged through all places by the mouse in Chromium, there and back, several times.
+With --run, the page is that of a trained run, whose pairs of words take space as well.
 Needs Playwright and a browser (make browser).
 """
 
@@ -128,6 +129,7 @@ def main() -> int:
     parser.add_argument("--dim", type=int, default=128, help="dimensions")
     parser.add_argument("--length", type=int, default=40, help="words of the sentence")
     parser.add_argument("--drags", type=int, default=5, help="there and back, so many times")
+    parser.add_argument("--run", type=Path, help="a trained run, in place of random weights")
     parser.add_argument("--output", type=Path, default=RECORDS, help="append a record to this file")
     options = parser.parse_args()
     program = shutil.which("chromium") or shutil.which("google-chrome")
@@ -135,15 +137,21 @@ def main() -> int:
         print("no browser is installed: make browser", file=sys.stderr)
         return 2
     torch.set_num_threads(1)
-    model = classifier(options.words, options.dim)
+    model = (
+        TextClassifier.load(options.run) if options.run else classifier(options.words, options.dim)
+    )
+    bigrams: Any = getattr(model.model.embedding, "amplitude", None)
+    bigrams = getattr(bigrams, "bigrams", None)
     text = " ".join(random.Random(1).sample(model.encoder.vocabulary.words[2:], options.length))
     with tempfile.TemporaryDirectory() as folder:
         page = export_page(model, Path(folder) / "page.html", examples=[text])
         latencies, cpu, browser = drag_latencies(page, program, options.drags)
     answer, frame = (summary([one[i] for one in latencies]) for i in range(2))
     record = {
-        "words": options.words,
-        "dim": options.dim,
+        "words": len(model.encoder.vocabulary) - len(SPECIALS),
+        "pairs": 0 if bigrams is None else int(bigrams.keys.count_nonzero()),
+        "trained": options.run is not None,
+        "dim": model.model.embedding.dim,
         "length": options.length,
         "megabytes": round(page.n_bytes / 1e6, 2),
         "precision": page.precision,

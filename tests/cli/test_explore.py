@@ -42,6 +42,18 @@ def test_a_run_becomes_a_page(cli, trained, tmp_path):
     assert not re.search(r"""(src|href)=["'](?!data:,|#)""", page)
 
 
+def test_examples_whose_order_matters_most_come_first(cli, tmp_path):
+    other = "at all not good", "dog bites man", "good , not bad", "bad , not good"
+    texts = [text for _ in range(40) for text in ("not good at all", *other)]
+    labels = ["no" if text.startswith("not") else "yes" for text in texts]
+    classifier = wordwave.WaveClassifier(epochs=20, random_state=0).fit(texts, labels).classifier_
+    classifier.save(tmp_path / "run")
+    said = cli.call("explore", tmp_path / "run", "--html", tmp_path / "page.html")
+    assert said.code == 0, said.err
+    examples = about(tmp_path / "page.html")["examples"]
+    assert examples[:2] == ["not good at all", "at all not good"] and len(examples) == 6
+
+
 def test_a_twin_is_trained_once_and_shown_beside(cli, trained, tmp_path):
     path, twin = tmp_path / "page.html", tmp_path / "twin"
     command = ("explore", trained.folder, "--html", path, "--twin", twin)

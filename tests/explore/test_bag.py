@@ -10,7 +10,7 @@ from tolerance import rounding
 from wordwave.errors import WordwaveError
 from wordwave.explore import Session
 from wordwave.explore.bag import LONGEST, Bag
-from wordwave.explore.quantization import MOST_ANGLE, by_columns, by_rows
+from wordwave.explore.quantization import MOST_ANGLE, by_columns, by_rows, by_table
 from wordwave.tasks.classifier import logits_of
 from wordwave.text.batching import Sentences
 from wordwave.text.encoder import TextEncoder
@@ -99,6 +99,16 @@ def test_ngrams_of_other_pairs_are_not_stored(with_ngrams):
     assert 0 < n_pairs < 40 and len(bag.tables["ngrams.bigrams"].values) == n_pairs
 
 
+def test_vectors_of_many_pairs_are_stored_in_few_levels(with_ngrams, monkeypatch):
+    classifier = with_ngrams()
+    name = Bag.describe(classifier).layers[0]["bigrams"]["vectors"]
+    monkeypatch.setattr("wordwave.explore.bag.MANY_PAIRS", 10)
+    bag = Bag.describe(classifier)
+    assert np.abs(bag.tables[name].values).max() == 7
+    difference, loss = bag.check(classifier)
+    assert difference < 1e-4 and loss < 0.05
+
+
 def test_ngrams_of_very_long_words_keep_their_squares(with_ngrams):
     classifier = with_ngrams()
     classifier.model.ngrams.words[3, -1] = 1e6
@@ -136,6 +146,14 @@ def test_rounded_rows_are_within_half_a_step(seed, size, width):
     most = np.abs(table).max(axis=1, keepdims=True)
     assert (np.abs(stored.restored() - table) <= most * (0.51 / 127)).all()
     assert not stored.restored()[0].any()
+
+
+@pytest.mark.parametrize("levels", [7, 127])
+def test_a_table_of_one_step_is_within_half_of_it(levels):
+    table = np.random.default_rng(0).normal(0, 3, (50, 4)).astype(np.float32)
+    stored = by_table(table, levels)
+    assert np.abs(stored.values).max() == levels
+    assert np.abs(stored.restored() - table).max() <= np.abs(table).max() * 0.51 / levels
 
 
 @given(st.integers(0, 10_000), st.floats(1e-6, 10), st.integers(1, 512))

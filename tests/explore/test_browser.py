@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from wordwave.explore import Bag, Session, export_page
 
@@ -211,6 +212,53 @@ def test_charts_are_drawn_and_named(visit):
         assert svg.locator(kind).count() >= least
     box = visit.page.locator("#scatter").bounding_box()
     assert box["width"] > 300 and box["height"] > 200
+
+
+def labels_apart(visit, name):
+    """Whether no label of a chart covers another or leaves the page."""
+    boxes = visit.page.locator(f"#{name} text").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().toJSON())"
+    )
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            gaps = (
+                max(a[p] - b[q], b[p] - a[q]) for p, q in (("left", "right"), ("top", "bottom"))
+            )
+            assert max(gaps) > -5, (name, a, b)  # the box of a text is higher than its letters
+        assert a["left"] >= 0 and a["right"] <= visit.page.viewport_size["width"], (name, a)
+    return bool(boxes)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_labels_of_a_chart_do_not_cover_each_other(browser, page, make, tmp_path, size):
+    options = {"size": size, "reduced_motion": "reduce"}
+    with Visit(browser, page.path.as_uri(), **options) as visit:
+        for text in ("dog bites man", "the the the the", "man", "the dog bites man " * 10):
+            visit.write(text)
+            visit.page.wait_for_timeout(400)
+            assert all(labels_apart(visit, name) for name in ("waves", "phasors", "chain", "sweep"))
+        assert visit.page.locator("#frequency").bounding_box()["width"] > 120
+    path = tmp_path / "page.html"
+    export_page(make(max_length=256), path, examples=["the dog bites man " * 64])
+    with Visit(browser, path.as_uri(), **options) as visit:
+        visit.page.wait_for_timeout(400)
+        assert visit.page.locator("#tiles .tile").count() == 256
+        assert all(labels_apart(visit, name) for name in ("waves", "phasors", "chain"))
+        visit.page.wait_for_selector("#sweep svg text", timeout=20_000)
+        assert labels_apart(visit, "sweep")
+
+
+def test_the_dimension_to_begin_with_turns(browser, make, tmp_path):
+    classifier = make()
+    with torch.no_grad():
+        classifier.model.embedding.amplitude.weight[:, 2] = 3.0
+        classifier.model.embedding.frequency.weight[:, 2] = 0.0
+    export_page(classifier, tmp_path / "page.html", examples=["dog bites man"])
+    with Visit(browser, (tmp_path / "page.html").as_uri()) as visit:
+        options = visit.page.locator("#dimension option").all_inner_texts()
+        assert options[0].startswith("2 ") and "ω 0.00" in options[0]
+        chosen = visit.page.locator("#dimension option:checked").inner_text()
+        assert abs(float(re.search(r"ω ([+−].*)\)", chosen)[1].replace("−", "-"))) >= 0.1
 
 
 def test_search_and_nearest_words(visit, page):

@@ -1,6 +1,9 @@
 """The explorer on loopback: what it answers, and whom it refuses."""
 
 import json
+import logging
+import socket
+import time
 
 import pytest
 
@@ -119,6 +122,27 @@ def test_a_bad_request_has_one_clear_line(site, verb, body, status, said):
     assert answer.status == status, content
     error = json.loads(content)["error"]
     assert said in error and "\n" not in error and len(error) < 400
+
+
+def test_a_large_request_is_refused_before_it_comes_and_one_that_ends_early_is_no_error(site):
+    errors = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: errors.append(record.getMessage())
+    logging.getLogger("uvicorn.error").addHandler(handler)
+    head = f"POST /api/tokens HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: "
+    try:
+        with socket.create_connection(("127.0.0.1", site.port), timeout=20) as client:
+            client.sendall(f"{head}{10**9}\r\n\r\n{{".encode())
+            assert client.recv(100).startswith(b"HTTP/1.1 413 ")
+        with socket.create_connection(("127.0.0.1", site.port), timeout=20) as client:
+            client.sendall(f"{head}100\r\n\r\n{{".encode())
+        for _ in range(20):
+            assert site.ask("/api/tokens", {"text": "dog"})[0].status == 200
+            time.sleep(0.02)
+    finally:
+        logging.getLogger("uvicorn.error").removeHandler(handler)
+    assert errors == []
 
 
 def test_only_json_is_read_and_only_by_post(site):

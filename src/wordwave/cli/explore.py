@@ -20,8 +20,12 @@ from wordwave.limits import THREADS, check_limits
 if TYPE_CHECKING:
     from wordwave.tasks.classifier import TextClassifier
 
-GENERAL = ("dog bites man", "man bites dog", "not good at all", "at all not good")
-"""Examples for any run, as far as it has their words."""
+GENERAL = (
+    ("dog bites man", "man bites dog"),
+    ("not good at all", "at all not good"),
+    ("good , not bad", "bad , not good"),
+)
+"""Examples for any run, as far as it has their words: the same words in two orders."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +137,18 @@ def _models(
 
 
 def _examples(classifier: TextClassifier) -> list[str]:
-    """Sentences most of whose words a model has, or its most frequent words."""
+    """The same words in two orders, first those whose order changes the probabilities most; or the
+    most frequent words of a model that does not have these."""
     vocabulary = classifier.encoder.vocabulary
+    pairs = list(GENERAL)
     if classifier.encoder.tokenizer.kind != "bpe":
-        found = [t for t in GENERAL if all(word in vocabulary for word in t.split())]
-        return found or [" ".join(vocabulary.words[2:8])]
-    return list(GENERAL)
+        pairs = [pair for pair in GENERAL if all(word in vocabulary for word in pair[0].split())]
+    if not pairs:
+        return [" ".join(vocabulary.words[2:8])]
+    texts = [text for pair in pairs for text in pair]
+    found = classifier.probabilities(texts).unflatten(0, (-1, 2))
+    change = (found[:, 0] - found[:, 1]).abs().amax(1)
+    return [text for i in change.argsort(descending=True).tolist() for text in pairs[i]]
 
 
 def _train_twin(options: ExploreOptions, classifier: TextClassifier, console: Console) -> None:

@@ -47,9 +47,10 @@ def by_rows(table: Array) -> Stored:
     return Stored(np.rint(table / safe[:, None]).astype(np.int8), "rows", step)
 
 
-def by_table(table: Array) -> Stored:
-    """All rows as int8 of one step: of small rows little is left. Shape: (V, D)"""
-    step = np.full(table.shape[1], np.abs(table).max(initial=0) / 127, np.float32)
+def by_table(table: Array, levels: int = 127) -> Stored:
+    """All rows as int8 of one step, the largest number being `levels` steps: of small rows little
+    is left. Few levels compress well. Shape: (V, D)"""
+    step = np.full(table.shape[1], np.abs(table).max(initial=0) / levels, np.float32)
     safe = np.where(step > 0, step, 1).astype(np.float64)
     return Stored(np.rint(table / safe).astype(np.int8), "columns", step, np.zeros_like(step))
 

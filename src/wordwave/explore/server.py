@@ -85,7 +85,7 @@ def build_app(session: Session, port: int) -> Any:
     import_extra("starlette")
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
     from starlette.routing import Route
 
@@ -136,11 +136,18 @@ def build_app(session: Session, port: int) -> Any:
             return refused("there is no such request", 404)
         if request.headers.get("content-type", "").split(";")[0] != "application/json":
             return refused("the request must be application/json", 415)
+        too_large = refused(f"the request is larger than {MOST_BODY:,} bytes", 413)
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > MOST_BODY:
+            return too_large  # not waited for
         body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MOST_BODY:
-                return refused(f"the request is larger than {MOST_BODY:,} bytes", 413)
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BODY:
+                    return too_large
+        except ClientDisconnect:
+            return refused("the request is incomplete", 400)  # nobody reads this
         kind, answer = kinds[request.path_params["verb"]]
         try:
             found = await run_in_threadpool(lambda: answer(_parsed(body, kind)))

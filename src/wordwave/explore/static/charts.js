@@ -1,13 +1,17 @@
 // The charts of a word and of its sentence.
 
 import { counted, phasor, polar } from "./arithmetic.js";
-import { apart, area, arrow, curve, dot, label, line } from "./drawing.js";
+import { along, apart, area, arrow, curve, dot, firstFree, hasRoom, label, line } from "./drawing.js";
 import { clamp, element, percent, shape, shown, signed } from "./format.js";
 
 const N_DIMENSIONS = 5;
 const MOST_CLASSES = 8;
 const MOST_NUMBERED = 8; // places on the complex plane
-const LEAST_NAMED = 12; // pixels of an arrow of the chain
+const MOST_NAMED = 14; // arrows of the chain, and the fewest pixels of one that is named
+const LEAST_NAMED = 12;
+const CROWD = 60; // arrows of the chain that are drawn thinner
+const LETTER_WIDTH = 7.5; // pixels of a letter, about
+const LEAST_TURN = 0.1; // radians from one place to the next, of a dimension that is chosen to be seen turning
 
 /** The dimensions of largest amplitude, the chosen one among them. */
 export function largest(wave, chosen) {
@@ -15,6 +19,12 @@ export function largest(wave, chosen) {
   const found = order.slice(0, N_DIMENSIONS).map(([, d]) => d);
   if (chosen !== null && !found.includes(chosen)) found[found.length - 1] = chosen;
   return found;
+}
+
+/** The dimension to begin with: of those of largest amplitude the first one that is seen to turn. */
+export function firstTurning(wave, view) {
+  const found = largest(wave, null);
+  return found.find((d) => Math.abs(wave.frequencies[view][d]) >= LEAST_TURN) ?? found[0];
 }
 
 /** Bars of probabilities; classes keep their order while words move. */
@@ -82,7 +92,7 @@ export function drawWaves(node, { wave, view, viewName, dimensions, chosen, plac
   const numbers = new Map();
   for (let p = 1; p <= last; p++) {
     svg.append(line(x(p), middle - 3, x(p), middle + 3, "axis"));
-    if (last <= 20 || p === 1 || p % 5 === 0) numbers.set(p, label(x(p), height - 8, String(p)));
+    if (hasRoom(p, last, width - left - right)) numbers.set(p, label(x(p), height - 8, String(p)));
   }
   const here = line(0, top - 8, 0, height - bottom + 4, "here");
   svg.append(...numbers.values(), here);
@@ -131,12 +141,18 @@ export function drawPhasors(node, { wave, view, viewName, dimensions, chosen, pl
   svg.append(label(cx + end + 4, cy + 4, "Re", "", "start"), label(cx + 6, cy - end + 8, "Im", "", "start"));
   const [size] = polar(wave, view, chosen, counted(viewName, place, length), edit);
   svg.append(shape("circle", { cx, cy, r: Math.abs(size) * scale, class: "orbit" }));
+  const numbers = []; // a place whose number would cover another one has none, the present one first
   if (length <= 40) {
-    for (let p = 1; p <= length; p++) {
+    const order = [...Array(length).keys()].map((i) => i + 1).sort((a, b) => (b === Math.round(place)) - (a === Math.round(place)));
+    for (const p of order) {
       const [re, im] = at(chosen, p);
       svg.append(dot(cx + re * scale, cy - im * scale, 2.5, "visited"));
       const out = 1 + 13 / Math.max(Math.hypot(re, im) * scale, 13); // beyond the orbit
-      if (length <= MOST_NUMBERED) svg.append(label(cx + re * scale * out, cy - im * scale * out + 4, String(p)));
+      const [u, v] = [cx + re * scale * out, cy - im * scale * out];
+      const box = firstFree([[u - 5, v - 7, u + 5, v + 7]], numbers);
+      if (length > MOST_NUMBERED || !box) continue;
+      numbers.push(box);
+      svg.append(label(u, v + 4, String(p)));
     }
   }
   [...dimensions.keys()].reverse().forEach((k) => {
@@ -165,29 +181,45 @@ export function drawChain(node, { waves, words, view, viewName, chosen, selected
   const y = (v) => height / 2 - (v - (lowY + highY) / 2) * scale;
   svg.append(line(0, y(0), width, y(0), "axis faint"), line(x(0), 0, x(0), height, "axis faint"));
   svg.append(line(x(0), y(0), x(endRe), y(endIm), "resultant"));
-  const labels = [];
-  waves.forEach((_, i) => {
-    const [[a, b], [c, d]] = [points[i], points[i + 1]];
-    const isSelected = i === selected;
-    svg.append(arrow(x(a), y(b), x(c), y(d), isSelected ? "chosen" : "other rank1", 8));
-    const size = Math.hypot(x(c) - x(a), y(d) - y(b)) || 1;
-    if ((length <= 14 && size > LEAST_NAMED) || isSelected) {
-      const [mx, my] = [(x(a) + x(c)) / 2, (y(b) + y(d)) / 2];
-      const [nx, ny] = [(y(d) - y(b)) / size, -(x(c) - x(a)) / size];
-      const side = Math.abs(nx) > 0.5 ? (nx > 0 ? "start" : "end") : "middle";
-      const text = shown(words[i], 12);
-      const at = [clamp(mx + nx * 9, 24, width - 24), clamp(my + ny * 11 + 4, 12, height - 6)];
-      if (isSelected || labels.every(([u, v]) => Math.abs(u - at[0]) > 26 || Math.abs(v - at[1]) > 11)) {
-        labels.push(at);
-        svg.append(label(at[0], at[1], text, isSelected ? "accent halo" : "halo", side));
-      }
-    }
-  });
-  svg.append(dot(x(0), y(0), 3.5, "origin"), dot(x(endRe), y(endIm), 5, "end"));
-  const isUpward = endIm > points[length - 1][1]; // the value stands beyond the last arrow
-  const above = y(endIm) > height - 40 || (isUpward && y(endIm) > 30);
-  svg.append(label(clamp(x(endRe), 60, width - 60), y(endIm) + (above ? -14 : 22), value, "strong halo"));
+  svg.classList.toggle("crowded", length > CROWD);
+  const drawn = points.map(([re, im]) => [x(re), y(im)]);
+  const [start, end] = [drawn[0], drawn[length]];
+  const taken = [dotBox(start), dotBox(end), ...along(start, end), ...drawn.slice(1).flatMap((to, i) => along(drawn[i], to))];
+  for (let i = 0; i < length; i++) svg.append(arrow(...drawn[i], ...drawn[i + 1], i === selected ? "chosen" : "other rank1", length > CROWD ? 4 : 8));
+  /** Write a text at the first of some centres where it covers nothing, or at the first one if it must be seen. */
+  const write = (text, centres, kind, isNeeded) => {
+    const half = (text.length * LETTER_WIDTH) / 2 + 2;
+    const boxes = centres.map(([u, v]) => {
+      const [cx, cy] = [clamp(u, half, width - half), clamp(v, 10, height - 10)];
+      return [cx - half, cy - 8, cx + half, cy + 8];
+    });
+    const box = firstFree(boxes, taken) ?? (isNeeded ? boxes[0] : null);
+    if (!box) return;
+    taken.push(box);
+    svg.append(label((box[0] + box[2]) / 2, box[1] + 12, text, `${kind} halo`));
+  };
+  const beside = ([u, v], text, gap) => {
+    const far = (text.length * LETTER_WIDTH) / 2 + gap;
+    return [[u, v + gap + 8], [u, v - gap - 8], [u + far, v], [u - far, v], [u + far, v + gap], [u - far, v + gap], [u + far, v - gap], [u - far, v - gap]];
+  };
+  write(value, beside(end, value, 9), "strong", true);
+  const byName = (i) => {
+    const [[a, b], [c, d]] = [drawn[i], drawn[i + 1]];
+    const size = Math.hypot(c - a, d - b) || 1;
+    if (i !== selected && (length > MOST_NAMED || size < LEAST_NAMED)) return;
+    const text = shown(words[i], 12);
+    const half = (text.length * LETTER_WIDTH) / 2;
+    const [nx, ny] = [(d - b) / size, (a - c) / size];
+    const reach = 12 + Math.abs(nx) * half + 3 * Math.abs(ny);
+    const centres = [0.5, 0.3, 0.7].flatMap((t) => [1, -1].map((side) => [a + (c - a) * t + side * nx * reach, b + (d - b) * t + side * ny * reach]));
+    write(text, centres, i === selected ? "accent" : "", i === selected);
+  };
+  byName(selected);
+  for (let i = 0; i < length; i++) if (i !== selected) byName(i);
+  svg.append(dot(...start, 3.5, "origin"), dot(...end, 5, "end"));
 }
+
+const dotBox = ([x, y]) => [x - 6, y - 6, x + 6, y + 6];
 
 /** The probability of each class against the place of the word. */
 export function drawSweep(node, { probabilities, labels, place, predicted, word }) {
@@ -206,7 +238,7 @@ export function drawSweep(node, { probabilities, labels, place, predicted, word 
     svg.append(label(left - 8, y(p) + 4, `${100 * p}%`, "", "end"));
   }
   for (let i = 0; i < length; i++) {
-    if (length <= 16 || i === 0 || (i + 1) % 5 === 0) svg.append(label(x(i), height - 12, String(i + 1), i === place ? "strong" : ""));
+    if (hasRoom(i + 1, length, width - left - right)) svg.append(label(x(i), height - 12, String(i + 1), i === place ? "strong" : ""));
   }
   svg.append(line(x(place), top - 6, x(place), height - bottom, "here"));
   const classes = labels.map((_, c) => c).sort((a, b) => most[b] - most[a]).slice(0, 4);

@@ -67,6 +67,27 @@ export function apart(heights, gap, low, high) {
   return found.map((y) => Math.max(y, low));
 }
 
+const overlap = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+
+/** The first of some boxes [left, top, right, bottom] that covers none of those taken, or null. */
+export const firstFree = (boxes, taken) => boxes.find((box) => taken.every((other) => !overlap(box, other))) ?? null;
+
+/** Small boxes along a segment, which no label should cover. */
+export function along([x1, y1], [x2, y2], reach = 2) {
+  const n = Math.ceil(Math.hypot(x2 - x1, y2 - y1) / 6) + 1;
+  return Array.from({ length: n + 1 }, (_, k) => {
+    const [x, y] = [x1 + ((x2 - x1) * k) / n, y1 + ((y2 - y1) * k) / n];
+    return [x - reach, y - reach, x + reach, y + reach];
+  });
+}
+
+/** Whether the number of a place has room on an axis of so many pixels: every one, or every 5th, 10th, … */
+export function hasRoom(place, n, pixels) {
+  const least = 8 * String(n).length + 6;
+  const step = [1, 5, 10, 20, 50].find((k) => (k * pixels) / n >= least) ?? 100;
+  return place === 1 || place % step === 0;
+}
+
 /** Round numbers that divide a range into a few steps. */
 export function ticks(low, high, most = 5) {
   const rough = (high - low) / most;

@@ -1,7 +1,7 @@
 // The state of the page, and what happens when it changes.
 
 import { LocalBackend, RemoteBackend, isChange } from "./backends.js";
-import { Bars, drawChain, drawPhasors, drawSweep, drawWaves, largest } from "./charts.js";
+import { Bars, drawChain, drawPhasors, drawSweep, drawWaves, firstTurning, largest } from "./charts.js";
 import { element, percent, settled, shown, signed } from "./format.js";
 import { NEUTRAL, SLIDERS, fragment, parsed } from "./link.js";
 import { useThemes } from "./theme.js";
@@ -175,12 +175,12 @@ const drawWord = guarded(async ({ resting = true } = {}) => {
   const waves = await backend.waves(ids);
   if (call !== drawn) return;
   const wave = waves[at - 1];
-  const dimension = state.dimension ?? largest(wave, null)[0];
+  const dimension = state.dimension ?? firstTurning(wave, state.view);
   const edit = state.edits.get(wave.id) ?? null;
   const mean = (row) => row.reduce((sum, v) => sum + Math.abs(v), 0) / row.length;
   const another = chosenWord.known ? "" : "; it is not in the vocabulary, so it has the wave of another or of the unknown word";
   $("word-about").textContent =
-    `Mean amplitude ${mean(wave.amplitude).toFixed(3)}${about.bigrams ? " with what the pair of it and the word before adds" : ""}, sensitivity δ ${mean(wave.frequencies[state.view]).toFixed(3)}${another}.`;
+    `Mean amplitude ${mean(wave.amplitude).toFixed(3)}${about.bigrams ? " with what the pair of it and the word before adds" : ""}, sensitivity\u00a0δ\u00a0${mean(wave.frequencies[state.view]).toFixed(3)}${another}.`;
   const common = { view: state.view, viewName: about.views[state.view], chosen: dimension };
   its = { ...common, wave, edit, word: chosenWord.text, dimensions: largest(wave, dimension), length: ids.length };
   if (resting) drawPlace({ all: true });
@@ -398,7 +398,7 @@ function describe() {
   const rounding = about.rounding
     ? ` The weights inside this page are rounded (${about.rounding.precision}), which changes a probability by ${about.rounding.loss < 0.0005 ? "less than 0.1%" : `at most ${percent(about.rounding.loss)}`} on random sentences.`
     : " Computed in PyTorch by the server.";
-  const left = about.ngrams && about.model && !about.model.hashed ? " The character n-grams of unknown words do not count in this page, as they do in PyTorch." : "";
+  const left = about.ngrams && about.model && !about.model.hashed ? " The page leaves out the character n-grams of unknown words, which wordwave predict counts." : "";
   $("facts").textContent =
     `${shown(about.name, 60)}: encoder ${about.encoder}, embedding ${about.embedding}, ${about.dim} dimensions, ` +
     `${about.n_words.toLocaleString("en")} words, ${about.labels.length} classes.${rounding}${left}`;

@@ -1,6 +1,6 @@
 // The vocabulary: words by sensitivity and amplitude, with search and nearest words.
 
-import { ticks } from "./drawing.js";
+import { firstFree, ticks } from "./drawing.js";
 import { element, shown } from "./format.js";
 
 const MOST_FOUND = 24;
@@ -159,8 +159,8 @@ export class VocabularyView {
     pen.globalAlpha = 1;
     const marked = new Set([...this.inSentence].map((id) => id - data.first).filter((i) => i >= 0 && i < many));
     const named = [...new Set([...marked, ...this.hits.slice(0, 12), this.chosen, this.hovered])].filter((i) => i !== null);
-    const taken = [];
-    const free = (box) => taken.every((other) => box[2] < other[0] || other[2] < box[0] || box[3] < other[1] || other[3] < box[1]);
+    const dots = [];
+    const labels = [];
     named.push(...(many <= 80 ? this.spots.keys() : this.extremes));
     const isMarked = (i) => marked.has(i) || i === this.hovered || i === this.chosen || this.hits.includes(i);
     for (const i of new Set(named)) {
@@ -170,24 +170,33 @@ export class VocabularyView {
       pen.beginPath();
       pen.arc(px, py, size, 0, 7);
       pen.fill();
-      if (isMarked(i)) taken.push([px - 5, py - 5, px + 5, py + 5]);
+      dots.push({ box: [px - size, py - size, px + size, py + size], isMarked: isMarked(i) });
     }
     for (const i of new Set(named)) {
       const [px, py] = this.spots[i];
       const text = shown(data.words[i], 20);
       const wide = pen.measureText(text).width;
-      const toLeft = px + 9 + wide > width - right;
-      const start = toLeft ? px - 9 - wide : px + 9;
-      const box = [start - 2, py - 8, start + wide + 2, py + 7];
-      if (i !== this.hovered && !free(box)) continue;
-      taken.push(box);
+      const boxes = [
+        [px + 9, py - 8],
+        [px - 9 - wide, py - 8],
+        [px - wide / 2, py - 21],
+        [px - wide / 2, py + 6],
+      ].map(([u, v]) => [u, v, u + wide, v + 15]);
+      const inside = boxes.filter((box) => box[0] > left && box[2] < width - 2 && box[1] > 0 && box[3] < HEIGHT - bottom);
+      // A word of the sentence or of the search may cover the dots of others, the one in hand anything.
+      const rivals = dots.filter((spot) => spot.isMarked).map((spot) => spot.box);
+      let box = firstFree(inside, [...dots.map((spot) => spot.box), ...labels]);
+      if (isMarked(i)) box ??= firstFree(inside, [...rivals, ...labels]);
+      if (i === this.hovered || i === this.chosen) box ??= inside[0] ?? boxes[0];
+      if (!box) continue;
+      labels.push(box);
       pen.textAlign = "left";
       pen.lineWidth = 4;
       pen.strokeStyle = colour("--card");
-      pen.strokeText(text, start, py + 4);
+      pen.strokeText(text, box[0], box[1] + 12);
       pen.lineWidth = 1;
       pen.fillStyle = colour(isMarked(i) ? "--accent" : "--soft");
-      pen.fillText(text, start, py + 4);
+      pen.fillText(text, box[0], box[1] + 12);
     }
   }
 }
