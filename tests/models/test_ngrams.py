@@ -120,6 +120,16 @@ def test_what_is_fitted_is_what_predicts_also_without_all_words(limits):
     torch.testing.assert_close(logits, expected)
 
 
+@pytest.mark.parametrize("limits", [{}, *LIMITS])
+def test_the_coefficients_of_what_occurs_are_counted(limits):
+    _, _, _, counts, _, module = build(**limits)
+    spelled = np.hstack([counts.has_words.toarray(), counts.n_unknown.toarray()])
+    occur = (counts.has_words, counts.has_pairs, spelled @ counts.n_grams)
+    n_terms = sum(int((np.asarray(matrix.sum(0)) > 0).sum()) for matrix in occur)
+    assert n_terms > 20 and module.n_coefficients == 3 * n_terms + 3
+    assert module.bfloat16().n_coefficients == 3 * n_terms + 3
+
+
 def test_padded_sentences_batches_and_sparse_matrices_agree(made):
     _, sentences, bigrams, counts, fitted, module = made
     rows = torch.arange(len(TEXTS))

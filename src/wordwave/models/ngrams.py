@@ -106,6 +106,14 @@ class NgramLogits(nn.Module):
                 sums.index_add_(0, whose.to(device), self.subwords[some.to(device)])
         return sums
 
+    @property
+    def n_coefficients(self) -> int:
+        """The number of fitted coefficients: of each word, bigram and n-gram that has an idf
+        weight, one for each class, and the biases."""
+        tables = (self.words[:, : self.n_classes + 1], self.bigrams, self.subwords)
+        n_terms = sum(int(table[:, -1].count_nonzero()) for table in tables)
+        return n_terms * self.n_classes + len(self.bias)
+
     def check_keys(self) -> None:
         """Refuse keys that are not at their row, such as those of a damaged file."""
         rows = self.keys.nonzero().squeeze(1)
