@@ -21,7 +21,7 @@ from experiments.sentence_rows import record_look
 from wordwave.data.pairs import PairSplits, TextPairs
 from wordwave.data.registry import data_home
 from wordwave.errors import WordwaveError
-from wordwave.files import sha256_of, write_text, write_whole
+from wordwave.files import naming_temporary, sha256_of, write_text, write_whole
 from wordwave.grid import Count, Record, Store, fits
 from wordwave.tasks.sentence_embedding import ScoredPairs
 
@@ -99,7 +99,10 @@ def _fasttext(texts: Sequence[str]) -> Encode:
     path = data_home() / "sentences" / "wikipedia.txt.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [line for line, _ in zip(file, range(N_WIKIPEDIA), strict=False)]
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as corpus:
+    with (
+        naming_temporary(),
+        tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as corpus,
+    ):
         corpus.writelines(f"{spaced(line)}\n" for line in [*lines, *texts])
         corpus.flush()
         model = library.train_unsupervised(corpus.name, model="skipgram", **FASTTEXT)

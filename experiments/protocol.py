@@ -44,6 +44,8 @@ EPOCH_FACTORS: dict[Version, dict[str, float]] = {
 }
 """Larger data sets are trained for fewer epochs, the same for every row. In the first version of
 the protocol the last epoch was often the best one."""
+SEARCH_SUFFIXES: dict[Version, str] = {"first": "", "current": "-v2"}
+"""Of the folders of searches: versions start from other recipes, and share no trials."""
 QUICK_EPOCHS = {"fasttext": 5, "cnn": 2, "lstm": 2, "transformer": 1}
 
 SIMILAR = {"cr": "mr", "sst2": "mr", SST2_SENTENCES: "mr"}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from experiments.cells import TrainingCell
 from experiments.protocol import (
     SEARCH_EPOCHS,
+    SEARCH_SUFFIXES,
     Protocol,
     SearchConfig,
     SearchKey,
@@ -115,7 +116,8 @@ class SearchRun:
         trials, space = self.protocol.search.trials, self.protocol.search.space
         quick = "-quick" if self.protocol.budget == "quick" else ""
         # A search with more trials continues the one that is there.
-        name = f"{cell.dataset}-{cell.encoder}-{cell.embedding}{quick}-{space}"
+        suffix = SEARCH_SUFFIXES[self.protocol.version]
+        name = f"{cell.dataset}-{cell.encoder}-{cell.embedding}{quick}-{space}{suffix}"
         config = self.protocol.without_search().config(cell)
         if space == "table" and config.training.epochs:
             epochs = max(round(SEARCH_EPOCHS * config.training.epochs), 2)

@@ -8,6 +8,7 @@ import lzma
 import os
 import re
 import stat
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -123,6 +124,23 @@ def naming(path: Path) -> Iterator[None]:
         if problem.errno is None:  # it does so already
             raise
         raise _unwritable(path, problem) from problem
+
+
+@contextmanager
+def naming_temporary() -> Iterator[None]:
+    """Around writes to a temporary file, which has no name: an `OSError` names its folder and the
+    remedy."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno is None:
+            raise
+        folder = tempfile.tempdir or "TMPDIR"  # there is none if no folder can be written to
+        raise OSError(
+            f"a temporary file in '{folder}' cannot be written: {problem.strerror or problem}; "
+            "free some disk space there, or let TMPDIR name a folder on another disk, and run the "
+            "same command again"
+        ) from problem
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from wordwave import WaveClassifier
 from wordwave.cli import _run
@@ -105,12 +105,48 @@ def test_tables_of_half_precision_are_smaller_and_predict_the_same(tmp_path, cap
     assert '"label": "1"' in capsys.readouterr().out
 
 
-def test_values_that_float16_cannot_hold_are_refused(tmp_path, folder):
+def test_a_table_that_float16_cannot_hold_stays_float32(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    word = "".join(rng.choice([*"abcdefghijklmnopqrstuvwxyz0123456789"], 3000))
+    model = WaveClassifier(dim=8, hidden_dim=4, epochs=1).fit([*TEXTS, word], [*LABELS, 1])
+    run, small = tmp_path / "run", tmp_path / "small"
+    model.save(run)
+    _run(["export", str(run), str(small), "--half"])
+    before, after = (load_file(folder / "model.safetensors") for folder in (run, small))
+    assert before["ngrams.words"].max() > torch.finfo(torch.float16).max
+    assert torch.equal(after["ngrams.words"], before["ngrams.words"])
+    assert {after[f"ngrams.{name}"].dtype for name in ("bigrams", "subwords")} == {torch.float16}
+    loaded = WaveClassifier.load(small)
+    assert loaded.predict([*TEXTS, word]).tolist() == model.predict([*TEXTS, word]).tolist()
+    loaded.save(tmp_path / "again", "float16")
+    again = (tmp_path / "again" / "model.safetensors").read_bytes()
+    assert again == (small / "model.safetensors").read_bytes()
+
+
+def test_amplitudes_that_float16_cannot_hold_are_saved_too(tmp_path, folder):
     classifier = TextClassifier.load(folder)
+    table = next(iter(classifier.model.embedding.parameters()))
     with torch.no_grad():
-        next(iter(classifier.model.embedding.parameters()))[1, 0] = 1e6
-    with pytest.raises(ValueError, match="has values up to 1e\\+06, too large for float16"):
-        classifier.save(tmp_path / "half", "float16")
+        table[1, 0] = 1e6
+    classifier.save(tmp_path / "half", "float16")
+    loaded = TextClassifier.load(tmp_path / "half")
+    assert torch.equal(next(iter(loaded.model.embedding.parameters())), table)
     with pytest.raises(ValueError, match="float16"):
-        classifier.save(tmp_path / "half", "float8")
-    assert not (tmp_path / "half").exists()
+        classifier.save(tmp_path / "other", "float8")
+    assert not (tmp_path / "other").exists()
+
+
+def test_each_tensor_of_a_file_must_have_a_dtype_that_is_written(tmp_path, with_ngrams):
+    with_ngrams().save(tmp_path, "float16")
+    path = tmp_path / "model.safetensors"
+    saved = load_file(path)
+    for name, tensor in saved.items():
+        if not tensor.is_floating_point():
+            continue
+        for dtype in (torch.float16, torch.float32, torch.float64, torch.bfloat16):
+            save_file({**saved, name: tensor.to(dtype)}, path, {"format": "pt"})
+            if dtype == tensor.dtype:
+                TextClassifier.load(tmp_path)
+                continue
+            with pytest.raises(ValueError, match=f"dtype mismatch for the tensor '{name}'"):
+                TextClassifier.load(tmp_path)

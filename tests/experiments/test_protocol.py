@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -249,6 +250,23 @@ def test_a_search_of_the_table_is_short_and_starts_from_the_recipe(tmp_path, tin
         whole = protocol.without_search().config(cell).training.epochs
         assert plan.config.training.epochs == whole / 2 and plan.parts.test is None
         assert given(plan.varied, plan.config) is not None, "the first trial is the recipe"
+
+
+def test_versions_of_the_protocol_share_no_search(tmp_path, tiny_home):
+    cell = TrainingCell("trec", "cnn", "complex-order")
+    first, current, again = (
+        SearchRun(Protocol(search=SearchConfig(5), version=version), tmp_path)._plan(cell)
+        for version in ("first", "current", "first")
+    )
+    result = {"kind": "result", "trial": 1, "params": given(first.varied, first.config)}
+    result |= {"search": first.fixed, "curve": [[100, 0.5]], "stopped": "", "seconds": 1.0}
+    first.store.append(result)
+    assert len(again.results()) == 1 and current.results() == []
+    there = Path(__file__).parents[2] / "results/reproduce/searches"
+    assert (there / first.folder.name).is_dir(), "recorded searches keep their names"
+    wrong = replace(current, folder=first.folder)
+    with pytest.raises(ValueError, match=r"holds a search with .* choose another --out$"):
+        wrong.results()
 
 
 def test_accuracy_without_examples_that_a_search_was_validated_on(tiny_home):

@@ -1,5 +1,7 @@
 """The linear model of n-grams: hashes, sums of rows and the fit, against direct computations."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,7 @@ from wordwave.tasks.classifier import BATCH_WORDS, logits_of
 from wordwave.tasks.config import ClassificationConfig, DataConfig, TextConfig
 from wordwave.text.batching import Sentences
 from wordwave.text.encoder import TextEncoder
-from wordwave.text.ngrams import Words, ngram_hashes
+from wordwave.text.ngrams import Words, ngram_blocks, ngram_hashes
 from wordwave.text.tokenizers import PlainTokenizer
 from wordwave.text.vocabulary import Vocabulary
 
@@ -41,6 +43,44 @@ def test_the_kernel_hashes_as_python_does(words):
     assert hashes.tolist() == others.tolist() and starts.tolist() == other_starts.tolist()
     sizes = [sum(max(len(word) + 3 - n, 0) for n in (3, 4, 5)) for word in words]
     assert np.diff(starts).tolist() == sizes
+
+
+@pytest.mark.parametrize("without", ["", "1"])
+@pytest.mark.parametrize("block", [32, 50])
+def test_hashes_in_blocks_are_those_of_whole_words(block, without, monkeypatch):
+    monkeypatch.setenv(SWITCH, without)
+    monkeypatch.setattr("wordwave.text.ngrams.BLOCK", block)
+    rng = np.random.default_rng(0)
+    sizes = [3, 0, 1, 200, block, block + 1, 0, 7, *range(block - 5, block + 9), 90, 0, 0]
+    letters = np.array([*"aaäé語🙂"])
+    words = Words.of(["".join(rng.choice(letters, size)) for size in sizes * 2])
+    words = words._replace(owners=words.owners // 2)
+    hashes, starts = ngram_hashes(words)
+    blocks = list(ngram_blocks(words))
+    assert np.concatenate([some for some, _ in blocks]).tolist() == hashes.tolist()
+    owners = np.concatenate([of for _, of in blocks])
+    assert owners.tolist() == np.repeat(words.owners, np.diff(starts)).tolist()
+    assert len(blocks) > 20 and max(len(some) for some, _ in blocks) <= 3 * (3 * block)
+
+
+def test_a_word_of_any_length_takes_memory_of_a_block(with_ngrams):
+    """Against the sum of the rows of all of its n-grams."""
+    ngrams = with_ngrams().model.ngrams
+    words = Words.of(["dogs", "bites", "schönesdogs" * 250_000, "goodly"], [0, 1, 1, 0])
+    tracemalloc.start()
+    sums = ngrams.sums_of_unknown(words, 2)
+    again = words.take(np.array([2, 0]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert bytes(again.text) == b"sch\xc3\xb6nesdogs" * 250_000 + b"dogs"
+    assert again.starts.tolist() == [0, 3_000_000, 3_000_004] and again.owners.tolist() == [1, 0]
+    assert peak < 8 * len(words.text)
+    hashes, starts = ngram_hashes(words)
+    rows = torch.from_numpy(hashes % (len(ngrams.keys) - 1) + 1)
+    known = ngrams.keys[rows] == torch.from_numpy(hashes)
+    owners = torch.from_numpy(np.repeat(words.owners, np.diff(starts)))
+    expected = torch.zeros_like(sums).index_add_(0, owners[known], ngrams.subwords[rows[known]])
+    assert known.sum() > 1_000_000 and torch.equal(sums, expected)
 
 
 def build(**limits):
@@ -82,6 +122,16 @@ def test_what_is_fitted_is_what_predicts_also_without_all_words(limits):
     logits = module.of_batch(sentences.batch(rows), bigrams, unknown)
     expected = torch.from_numpy(fitted.logits(counts, rows.numpy())).float()
     torch.testing.assert_close(logits, expected)
+
+
+@pytest.mark.parametrize("limits", [{}, *LIMITS])
+def test_the_coefficients_of_what_occurs_are_counted(limits):
+    _, _, _, counts, _, module = build(**limits)
+    spelled = np.hstack([counts.has_words.toarray(), counts.n_unknown.toarray()])
+    occur = (counts.has_words, counts.has_pairs, spelled @ counts.n_grams)
+    n_terms = sum(int((np.asarray(matrix.sum(0)) > 0).sum()) for matrix in occur)
+    assert n_terms > 20 and module.n_coefficients == 3 * n_terms + 3
+    assert module.bfloat16().n_coefficients == 3 * n_terms + 3
 
 
 def test_padded_sentences_batches_and_sparse_matrices_agree(made):
@@ -141,7 +191,7 @@ def test_unknown_words_are_hashed_batch_by_batch(with_ngrams, monkeypatch, pooli
         hashed.append(len(words.owners))
         return ngram_hashes(words)
 
-    monkeypatch.setattr("wordwave.models.ngrams.ngram_hashes", counted)
+    monkeypatch.setattr("wordwave.text.ngrams.ngram_hashes", counted)
     texts = [f"dogs bitten{'s' * (i % 7)} schönes the {'badly ' * (i % 3)}" for i in range(9000)]
     texts[::5] = ["the dog bites man"] * 1800  # without unknown words
     sentences = classifier.encoder.encode(texts).sentences

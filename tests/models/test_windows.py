@@ -50,17 +50,21 @@ def test_kernels_and_torch_agree(embedding, share, padding, seed, lengths, spars
 @pytest.mark.parametrize("without", ["", "1"])
 @pytest.mark.parametrize("padding", ["wide", "narrow"])
 def test_windows_are_those_of_torch_conv1d(padding, without, monkeypatch):
-    """Against torch's own convolution of each sentence alone; padding may hold anything."""
+    """Against torch's own convolution of each sentence alone, values and gradients; wide windows
+    take padding for 0 whatever it holds."""
     monkeypatch.setenv(SWITCH, without)
     config = with_settings(
         ModelConfig(), encoder="cnn", embedding="none", dim=4, n_filters=3, padding=padding
     )
     model = Classifier(config, 20, 2)
     lengths = [1, 2, 4, 7]
-    x, mask = torch.randn(4, 7, 4), torch.arange(7) < torch.tensor(lengths).unsqueeze(1)
-    if padding == "narrow":
-        x = x * mask.unsqueeze(-1)
+    mask = torch.arange(7) < torch.tensor(lengths).unsqueeze(1)
+    given = torch.randn(4, 7, 4, requires_grad=True)
+    x = given * mask.unsqueeze(-1) if padding == "narrow" else given
+    variables = [given, *model.encoder.parameters()]
     found = model.encoder(x, mask)
+    upstream = torch.randn_like(found)
+    rows = []
     for sentence, n, row in zip(x, lengths, found, strict=True):
         pooled = []
         for convolution, k in zip(model.encoder.convolutions, config.widths, strict=True):
@@ -70,7 +74,12 @@ def test_windows_are_those_of_torch_conv1d(padding, without, monkeypatch):
                 words = F.pad(words, (0, k - n))
             y = F.conv1d(words, convolution.weight(), convolution.bias(), padding=zeros)
             pooled.append(F.relu(y).amax(1))
-        torch.testing.assert_close(row, torch.cat(pooled), **rounding(terms=20, size=10))
+        rows.append(torch.cat(pooled))
+        torch.testing.assert_close(row, rows[-1], **rounding(terms=20, size=10))
+    gradients = torch.autograd.grad(found, variables, upstream, retain_graph=True)
+    expected = torch.autograd.grad(torch.stack(rows), variables, upstream)
+    for one, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(one, other, **rounding(terms=60, size=10))
 
 
 @pytest.mark.skipif(compiled() is None, reason="needs numba")

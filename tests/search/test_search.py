@@ -376,9 +376,12 @@ def old_search(folder, n_trials):
 def test_a_search_of_an_earlier_version_is_resumed(tmp_path):
     journal = JOURNAL.read_bytes()
     (tmp_path / "study.journal").write_bytes(journal + b'{"op_code": 2')  # cut short by a kill
-    search = old_search(tmp_path, 4)
+    finished, search = old_search(tmp_path, 3), old_search(tmp_path, 4)
     assert [result["trial"] for result in search.results()] == [1, 2, 3]
     before = drawn(search)
+    assert not finished.grid.missing() and len(search.ranked()) == 3
+    run_trials(finished)
+    assert [path.name for path in tmp_path.iterdir()] == ["study.journal"]  # reading writes nothing
     assert before[0]["learning_rate"] == 1e-4 and len({str(params) for params in before}) == 3
     run_trials(search)
     assert drawn(search)[:3] == before and len(drawn(search)) == 4

@@ -180,3 +180,18 @@ def test_the_training_that_weights_ngrams_without_a_validation_set_is_reported()
     shares = [share for what, share in stages if what == FOLDS]
     assert shares == sorted(shares) and shares[-1] == 1  # one estimate for all parts
     assert job.more_trainings == 4
+
+
+def test_the_coefficients_of_ngrams_count_among_the_parameters_that_are_reported(tmp_path):
+    settings = with_settings(ClassificationConfig(), dim=4, hidden_dim=4, epochs=1)
+    job = prepared(settings)
+    result = job.train(tmp_path)
+    model = job.text_model.model
+    n_trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    n_fitted = result["parameters"] - n_trained
+    assert n_fitted == model.ngrams.n_coefficients
+    # TEXTS have 9 words, 10 bigrams and 69 n-grams, some of which are hashed to the same row.
+    assert 2 * (9 + 69 // 2) < n_fitted <= 2 * (9 + 10 + 69) + 2
+    assert f"{result['parameters']:,} parameters" in job.summary(result)[-1]
+    card = str(job.text_model.generate_model_card())
+    assert f"{result['parameters']:,}" in card

@@ -7,7 +7,6 @@ other texts are first written to an anonymous temporary file with four bytes per
 from __future__ import annotations
 
 import codecs
-import shutil
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordwave.errors import WordwaveError
-from wordwave.files import DAMAGED, open_binary
+from wordwave.files import DAMAGED, naming_temporary, open_binary
 
 Unit = Literal["char", "byte"]
 UNIT_NAMES: dict[str, str] = {"char": "character", "byte": "byte"}
@@ -76,23 +75,31 @@ def text_of(content: str, name: str, unit: Unit = "char") -> Text:
 
 
 def _decompressed(path: Path) -> IO[bytes]:
-    content = tempfile.TemporaryFile()  # noqa: SIM115
+    with naming_temporary():
+        content = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         with open_binary(path) as compressed:
-            shutil.copyfileobj(compressed, content, CHUNK)
+            while chunk := compressed.read(CHUNK):
+                with naming_temporary():
+                    content.write(chunk)
     except DAMAGED as problem:
         raise WordwaveError(f"'{path}' is not a complete {path.suffix} file: {problem}") from None
+    with naming_temporary():
+        content.flush()
     return content
 
 
 def _code_points(text: Text) -> IO[bytes]:
     """The code points of UTF-8 bytes, in UTF-32."""
-    points = tempfile.TemporaryFile()  # noqa: SIM115
+    with naming_temporary():
+        points = tempfile.TemporaryFile()  # noqa: SIM115
     decoder = codecs.getincrementaldecoder("utf-8")()
     n_read = 0
     try:
         for chunk in text.chunks():
-            points.write(decoder.decode(chunk.tobytes()).encode("utf-32-le"))
+            content = decoder.decode(chunk.tobytes()).encode("utf-32-le")
+            with naming_temporary():
+                points.write(content)
             n_read += len(chunk)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as problem:
@@ -101,7 +108,8 @@ def _code_points(text: Text) -> IO[bytes]:
             f"{text.name} must be UTF-8, got another byte near {max(where, 0):,}; "
             "use --unit byte for files of any encoding"
         ) from None
-    points.flush()
+    with naming_temporary():
+        points.flush()
     return points
 
 

@@ -1,7 +1,7 @@
 """Columns of a table with millions of rows, without as many Python strings in memory.
 
-Texts are kept in an anonymous temporary file, labels as small integers. Both are sequences of
-strings, as the lists are that shorter columns are kept in.
+Texts are kept in an anonymous temporary file in TMPDIR, labels as small integers. Both are
+sequences of strings, as the lists are that shorter columns are kept in.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
+
+from wordwave.files import naming_temporary
 
 if TYPE_CHECKING:  # numpy is imported when it is used: `--help` needs none
     import numpy as np
@@ -137,20 +139,25 @@ def collect(rows: Iterable[tuple[str, str]]) -> tuple[Sequence[str], Sequence[st
     if len(first) < MANY:
         return texts, labels
     del first
-    file = tempfile.TemporaryFile()  # noqa: SIM115
+    with naming_temporary():
+        file = tempfile.TemporaryFile()  # noqa: SIM115
     starts, codes, numbers = array("q", [0]), array("i"), dict[str, int]()
 
     def store(texts: Iterable[str], labels: Iterable[str]) -> None:
-        for text in texts:
-            content = text.encode()
-            file.write(content)
-            starts.append(starts[-1] + len(content))
+        for block in blocks(texts):
+            contents = [text.encode() for text in block]
+            with naming_temporary():
+                file.writelines(contents)
+            for content in contents:
+                starts.append(starts[-1] + len(content))
         codes.extend(numbers.setdefault(label, len(numbers)) for label in labels)
 
     store(texts, labels)
     del texts, labels
     for block in blocks(rest):
         store((text for text, _ in block), (label for _, label in block))
+    with naming_temporary():
+        file.flush()
     names = list(numbers)
     return (
         StoredTexts(file, np.frombuffer(starts, np.int64)),

@@ -8,8 +8,15 @@ Shape: products (B, L, parts, K, O) of every word with every tap; P = parts·O f
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from wordwave.kernels.base import compiled_once
+
+
+@njit(inline="always")
+def _words_of(n_windows, n_taps, padding, longest):
+    """The words that windows have values of: with padding those of the sentence, else all."""
+    return min(n_windows + n_taps - 1 - 2 * padding, longest) if padding else longest
 
 
 @compiled_once
@@ -27,9 +34,7 @@ def pool_windows(products, bias, n_windows, padding, out, at):
     for b in range(products.shape[0]):
         out[b] = 0
         at[b] = -1
-        n_words = products.shape[1]
-        if padding:
-            n_words = min(n_windows[b] + n_taps - 1 - 2 * padding, n_words)
+        n_words = _words_of(n_windows[b], n_taps, padding, products.shape[1])
         for first in range(n_windows[b]):
             start_word = first - padding
             for part in range(n_parts):
@@ -49,21 +54,25 @@ def pool_windows(products, bias, n_windows, padding, out, at):
 
 
 @compiled_once
-def pool_windows_backward(x, weight, at, grad, padding, of_x, of_weight, of_bias):
-    """Adds the gradients of inputs, weights and bias to zeros.
+def pool_windows_backward(x, weight, at, n_windows, grad, padding, of_x, of_weight, of_bias):
+    """Adds the gradients of inputs, weights and bias to zeros. What follows a sentence in x has
+    none, as `pool_windows` takes it for 0.
 
-    Shape: x (B, L, W), weight (P, K, W), at (B, P), grad (B, P)
+    Shape: x (B, L, W), weight (P, K, W), at (B, P), n_windows (B,), grad (B, P)
     """
-    width = x.shape[2]
+    n_taps, width = weight.shape[1:]
+    lengths = np.empty(x.shape[0], np.int64)
+    for b in range(x.shape[0]):
+        lengths[b] = _words_of(n_windows[b], n_taps, padding, x.shape[1])
     for p in range(weight.shape[0]):
         for b in range(x.shape[0]):
             if at[b, p] >= 0:
                 of_bias[p] += grad[b, p]
-        for k in range(weight.shape[1]):
+        for k in range(n_taps):
             row, of_row = weight[p, k], of_weight[p, k]
             for b in range(x.shape[0]):
                 g, word_at = grad[b, p], at[b, p] - padding + k
-                if at[b, p] >= 0 and g != 0 and 0 <= word_at < x.shape[1]:
+                if at[b, p] >= 0 and g != 0 and 0 <= word_at < lengths[b]:
                     word, of_word = x[b, word_at], of_x[b, word_at]
                     for d in range(width):
                         of_row[d] += g * word[d]

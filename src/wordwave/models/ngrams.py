@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from wordwave.compiled import compiled
 from wordwave.embedding.summed import bigrams_of, check_batch
 from wordwave.embedding.wave import check_ids, has_no_values
 from wordwave.errors import WordwaveError
-from wordwave.text.ngrams import Words, ngram_hashes
+from wordwave.text.ngrams import Words, ngram_blocks
 
 if TYPE_CHECKING:
     from wordwave.embedding.table import Bigrams
@@ -96,16 +95,24 @@ class NgramLogits(nn.Module):
         """What the n-grams of unknown words add to each of n sentences. Shape: (n, C + 1)"""
         if words is None or not len(words.owners) or len(self.subwords) < 2:
             return None
-        hashes, starts = ngram_hashes(words)
-        rows, device = hashes % (len(self.keys) - 1) + 1, self.subwords.device
-        is_known = self.keys[torch.from_numpy(rows).to(device)].cpu().numpy() == hashes
-        owners = torch.from_numpy(np.repeat(words.owners, np.diff(starts))[is_known])
-        known = torch.from_numpy(rows[is_known])
+        device = self.subwords.device
         sums = self.subwords.new_zeros(n, self.subwords.shape[1])
         at_once = max(AT_ONCE // self.subwords.shape[1], 1)
-        for some, whose in zip(known.split(at_once), owners.split(at_once), strict=True):
-            sums.index_add_(0, whose.to(device), self.subwords[some.to(device)])
+        for hashes, of in ngram_blocks(words):
+            rows = hashes % (len(self.keys) - 1) + 1
+            is_known = self.keys[torch.from_numpy(rows).to(device)].cpu().numpy() == hashes
+            owners, known = torch.from_numpy(of[is_known]), torch.from_numpy(rows[is_known])
+            for some, whose in zip(known.split(at_once), owners.split(at_once), strict=True):
+                sums.index_add_(0, whose.to(device), self.subwords[some.to(device)])
         return sums
+
+    @property
+    def n_coefficients(self) -> int:
+        """The number of fitted coefficients: of each word, bigram and n-gram that has an idf
+        weight, one for each class, and the biases."""
+        tables = (self.words[:, : self.n_classes + 1], self.bigrams, self.subwords)
+        n_terms = sum(int(table[:, -1].count_nonzero()) for table in tables)
+        return n_terms * self.n_classes + len(self.bias)
 
     def check_keys(self) -> None:
         """Refuse keys that are not at their row, such as those of a damaged file."""

@@ -12,11 +12,19 @@ from torch import nn
 
 from wordwave.layers import FeedForward, Field, MultiHeadAttention, TransformerLayer
 from wordwave.models.config import ModelConfig, TransformerXLConfig, TranslationModelConfig
+from wordwave.models.ngrams import NgramLogits
 
 
 def count_parameters(model: nn.Module) -> int:
     """Number of trainable parameters."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def count_fitted(model: nn.Module) -> int:
+    """Number of trainable parameters and of fitted coefficients of n-grams, as results report it;
+    models are matched by their trainable parameters."""
+    ngrams = (part for part in model.modules() if isinstance(part, NgramLogits))
+    return count_parameters(model) + sum(part.n_coefficients for part in ngrams)
 
 
 @contextmanager

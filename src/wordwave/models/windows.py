@@ -53,7 +53,7 @@ class _Windows(torch.autograd.Function):
         given = (products, bias.detach().contiguous(), n_windows.contiguous())
         made = (out.numpy(), at.numpy())
         kernels.pool_windows(*(part.numpy() for part in given), convolution.padding, *made)
-        ctx.save_for_backward(x, weight, at)
+        ctx.save_for_backward(x, weight, at, n_windows.contiguous())
         ctx.padding = convolution.padding
         return out
 
@@ -62,10 +62,10 @@ class _Windows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         kernels = compiled()
         assert kernels is not None
-        x, weight, at = ctx.saved_tensors
+        x, weight, at, n_windows = ctx.saved_tensors
         by_tap = weight.transpose(1, 2).contiguous()
         made = torch.zeros_like(x), torch.zeros_like(by_tap), x.new_zeros(len(weight))
-        given = (x.contiguous(), by_tap, at, grad.float().contiguous())
+        given = (x.contiguous(), by_tap, at, n_windows, grad.float().contiguous())
         of, to = ([part.detach().numpy() for part in tensors] for tensors in (given, made))
         kernels.pool_windows_backward(*of, ctx.padding, *to)
         return made[0], made[1].transpose(1, 2), made[2], None, None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from wordwave.errors import WordwaveError
+from wordwave.files import naming_temporary
 
 if TYPE_CHECKING:
     from wordwave.data.examples import Examples
@@ -87,7 +88,10 @@ def fit_fasttext(
     names = {number: label for label, number in numbers.items()}
     examples = list(zip(train.texts, train.labels, strict=True))
     random.Random(seed).shuffle(examples)  # it does not shuffle, and files are sorted by class
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+    with (
+        naming_temporary(),
+        tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file,
+    ):
         for text, label in examples:
             file.write(f"__label__{numbers[label]} {line_of(text)}\n")
         file.flush()

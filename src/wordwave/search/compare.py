@@ -115,7 +115,7 @@ class Comparison:
             return self._run_baseline(candidate)
         import torch
 
-        from wordwave.models.utils import count_parameters
+        from wordwave.models.utils import count_fitted
         from wordwave.tasks.classification import evaluate
         from wordwave.tasks.classification_job import ClassificationJob
 
@@ -142,7 +142,7 @@ class Comparison:
             "dev_accuracy": job.best_scores(training)["accuracy"],
             "best_epoch": progress.best_epoch,
             "epochs": progress.epoch,
-            "parameters": count_parameters(job.text_model.model),
+            "parameters": count_fitted(job.text_model.model),
             "epoch_seconds": round(seconds / max(progress.epoch, 1), 3),
             "words_per_second": round(progress.n_words / seconds),
             "predictions_per_second": round(len(parts.train.texts) / predicting),

@@ -8,6 +8,7 @@ validation set as its starting point. A search is never given test examples.
 
 from __future__ import annotations
 
+import json
 import random
 import time
 import warnings
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from wordwave.config_io import dump_yaml, fits, flatten, to_dict, with_settings
 from wordwave.data.splits import DEV_SHARE, Splits
 from wordwave.errors import WordwaveError
-from wordwave.files import check_regular, locked, write_text
+from wordwave.files import check_regular, locked, write_text, write_whole
 from wordwave.grid import Count, Grid, Record, Share, Store
 from wordwave.migrate import as_default, upgrade_flat
 from wordwave.search.spaces import (
@@ -40,7 +41,7 @@ from wordwave.tasks.config import ClassificationConfig
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
-TRIALS = "trials.jsonl"
+TRIALS, JOURNAL = "trials.jsonl", "study.journal"
 KEY = ("kind", "trial", "search")
 """What identifies a record."""
 EPOCHS = "epochs"
@@ -90,6 +91,34 @@ def dev_score(result: Record) -> float | None:
     best = max((accuracy for _, accuracy in result["curve"]), default=None)
     score: float | None = result.get("score", best)
     return score
+
+
+class _Trials(Store):
+    """The records of a search. As long as it has none, they are those of the journal that an
+    earlier version wrote, which are converted when the first one is added: reading writes nothing.
+    """
+
+    @property
+    def _is_converted(self) -> bool:
+        return self.path.exists() or not self.path.with_name(JOURNAL).exists()
+
+    @cached_property
+    def _former(self) -> bytes:
+        """The records of the journal as lines, the first one of each trial."""
+        records = read_journal(self.path.with_name(JOURNAL))
+        kept = {record["trial"]: record for record in reversed(records)}
+        lines = (json.dumps(kept[number], ensure_ascii=False) for number in sorted(kept))
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def _content(self) -> bytes:
+        return super()._content() if self._is_converted else self._former
+
+    def append(self, record: Record) -> None:
+        if not self._is_converted:
+            with locked(self.path.with_name(f".{self.path.name}.convert.lock")):
+                if not self.path.exists():
+                    write_whole(self.path, lambda new: new.write_bytes(self._former))
+        super().append(record)
 
 
 @dataclass(frozen=True)
@@ -145,13 +174,8 @@ class SearchPlan:
 
     @cached_property
     def store(self) -> Store:
-        """The records of the folder, in which those of an earlier version are converted."""
-        store = Store(self.folder / TRIALS, KEY, is_record, upgrade=self._upgraded)
-        journal = self.folder / "study.journal"
-        if journal.exists() and not store.path.exists():
-            for record in read_journal(journal):
-                store.append(record)
-        return store
+        """The records of the folder."""
+        return _Trials(self.folder / TRIALS, KEY, is_record, upgrade=self._upgraded)
 
     @property
     def grid(self) -> Grid[int]:
@@ -187,9 +211,7 @@ class SearchPlan:
             if not problem and self.score != "accuracy" and not _has_score(result):
                 problem = f"trials of an earlier version, ranked by accuracy, not by {self.score}"
             if problem:
-                raise WordwaveError(
-                    f"'{self.folder}' holds {problem}: choose another --out, or remove that folder"
-                )
+                raise WordwaveError(f"'{self.folder}' holds {problem}: choose another --out")
         return sorted(found, key=lambda result: result["trial"])
 
     def ranked(self) -> list[Record]:
@@ -360,8 +382,7 @@ def read_journal(path: Path) -> list[Record]:
     except Exception as problem:  # optuna may fail in any way on the file of a stranger
         reason = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
         raise WordwaveError(
-            f"'{path}' is not a journal of optuna for this search ({reason}): choose another "
-            "--out, or remove that folder"
+            f"'{path}' is not a journal of optuna for this search ({reason}): choose another --out"
         ) from problem
     return records
 

@@ -17,7 +17,7 @@ from wordwave.config_io import conform, read_json, to_dict
 from wordwave.errors import WordwaveError
 from wordwave.files import write_text, write_whole
 from wordwave.models.classifier import Classifier, SentenceModel
-from wordwave.models.utils import count_parameters, eval_mode
+from wordwave.models.utils import count_fitted, eval_mode
 from wordwave.tasks.config import ClassificationConfig
 from wordwave.tasks.run import TextModel
 from wordwave.tasks.run_folder import WEIGHTS, load_model, reading
@@ -167,7 +167,7 @@ class TextClassifier(
             "labels": [f"`{label}`" for label in self.labels],
             "model": self.config.model,
             "n_words": len(self.encoder.vocabulary),
-            "n_parameters": count_parameters(self.model),
+            "n_parameters": count_fitted(self.model),
             "data": _without_folders(self.config).data.data,
         }
         return super().generate_model_card(*args, **about | details)

@@ -19,7 +19,7 @@ from wordwave.config_io import REPLACING, conform, flatten, read_json, task_of
 from wordwave.errors import WordwaveError
 from wordwave.files import check_writable, write_text
 from wordwave.memory import check_training_fits
-from wordwave.models.utils import count_parameters
+from wordwave.models.utils import count_fitted
 from wordwave.tasks.run_folder import (
     RESULT,
     WEIGHTS,
@@ -64,7 +64,7 @@ class TextModel(ABC):
 
         Args:
             dtype: of the tables of words, bigrams and n-grams in the file; float16 takes half the
-                space. Loaded weights are float32.
+                space, but for a table with values that are too large. Loaded weights are float32.
         """
         folder, weights = Path(folder), stored(self.model.state_dict(), dtype)
         check_writable(folder / WEIGHTS)
@@ -202,7 +202,7 @@ class Job(ABC, Generic[Config, Data]):
             "best_step": progress.best_step,
             "epochs": progress.epoch,
             "steps": progress.step,
-            "parameters": count_parameters(self.text_model.model),
+            "parameters": count_fitted(self.text_model.model),
             "seconds": round(sum(seconds), 1),
             "epoch_seconds": median(seconds) if metrics else None,
             f"{self.unit}_per_second": median(speeds) if metrics else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 SHORTEST, LONGEST = 3, 5
 """Characters of an n-gram. A word begins with < and ends with >, as in fastText."""
+BLOCK = 1 << 16
+"""Bytes of words whose n-grams are hashed at once by `ngram_blocks`."""
+LONG = 64
+"""Words of more bytes on average are copied one by one, others byte by byte with an index each."""
 MOST_TOKENS = 10_000_000
 """Words of texts whose bigrams are counted."""
 _FNV, _FNV_START, _MASK = 1099511628211, 14695981039346656037, (1 << 64) - 1
@@ -59,6 +63,10 @@ class Words(NamedTuple):
         begins = self.starts[numbers]
         sizes = self.starts[numbers + 1] - begins
         starts = np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])
+        if starts[-1] > LONG * len(sizes):
+            ends = (begins + sizes).tolist()
+            parts = [self.text[a:b] for a, b in zip(begins.tolist(), ends, strict=True)]
+            return Words(np.concatenate(parts), starts, self.owners[numbers])
         return Words(self.text[ranges(begins, sizes)], starts, self.owners[numbers])
 
 
@@ -84,6 +92,50 @@ def ngram_hashes(words: Words) -> tuple[Any, Any]:
         found += _hashes_of(bytes(words.text[words.starts[i] : words.starts[i + 1]]))
         starts[i + 1] = len(found)
     return np.array(found, np.int64), starts
+
+
+def ngram_blocks(words: Words) -> Iterator[tuple[Any, Any]]:
+    """The hashes of `ngram_hashes` in their order, block by block, and the owner of each.
+
+    Memory does not depend on the length of a word, which may be a file in base64.
+
+    Shape: hashes (m,), owners (m,)
+    """
+    text, starts, first, n = words.text, words.starts, 0, len(words.owners)
+    while first < n:
+        last = int(np.searchsorted(starts, starts[first] + BLOCK, "right")) - 1
+        last = min(max(last, first + 1), first + BLOCK, n)
+        begin, end = int(starts[first]), int(starts[last])
+        owners = words.owners[first:last]
+        if end - begin <= BLOCK:
+            hashes, ends = ngram_hashes(
+                Words(text[begin:end], starts[first : last + 1] - begin, owners)
+            )
+            yield hashes, np.repeat(owners, np.diff(ends))
+        else:
+            for hashes in _part_hashes(text[begin:end]):
+                yield hashes, np.repeat(owners, len(hashes))
+        first = last
+
+
+def _part_hashes(word: Any) -> Iterator[Any]:
+    """The hashes of the n-grams of a word that is longer than a block.
+
+    Parts are hashed as words, without the n-grams that have the < or > of a part within the word.
+    Shape: bytes (k,) -> (m,)
+    """
+    n_lengths, begin, at = LONGEST - SHORTEST + 1, 0, np.empty(0, np.int64)
+    while begin >= 0:
+        part = word[begin : begin + BLOCK]
+        at = np.flatnonzero(part & 0xC0 != 0x80)  # where characters begin
+        is_last = begin + len(part) == len(word)
+        if not is_last:  # the last character may be incomplete
+            part, at = part[: at[-1]], at[:-1]
+        hashes, _ = ngram_hashes(Words(part, np.array([0, len(part)]), np.zeros(1, np.int64)))
+        # Places of the part, with its < as the first, whose n-grams of all lengths are within it.
+        n_whole = len(at) + 2 - LONGEST
+        yield hashes[n_lengths * (begin > 0) : None if is_last else n_lengths * n_whole]
+        begin = -1 if is_last else begin + int(at[n_whole - 1])
 
 
 def _hashes_of(word: bytes) -> list[int]:
