@@ -64,7 +64,7 @@ class TextModel(ABC):
 
         Args:
             dtype: of the tables of words, bigrams and n-grams in the file; float16 takes half the
-                space. Loaded weights are float32.
+                space, but for a table with values that are too large. Loaded weights are float32.
         """
         folder, weights = Path(folder), stored(self.model.state_dict(), dtype)
         check_writable(folder / WEIGHTS)

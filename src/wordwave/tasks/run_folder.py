@@ -97,8 +97,9 @@ def load_model(folder: Path, build: Callable[[], M]) -> M:
         with torch.device("meta"):
             wanted = build().state_dict()
         found = upgrade_weights(file.meta)
-        is_half = any(tensor.dtype == torch.float16 for tensor in found.values())
-        check_like(found, stored(wanted, "float16") if is_half else wanted)
+        half = stored(wanted, "float16")
+        is_half = {name for name in half if name in found and found[name].dtype == torch.float16}
+        check_like(found, {name: (half if name in is_half else wanted)[name] for name in wanted})
         weights = upgrade_weights(file.load())
     model = build()
     model.load_state_dict(weights)  # which makes float16 float32 again
@@ -106,7 +107,8 @@ def load_model(folder: Path, build: Callable[[], M]) -> M:
 
 
 def stored(weights: Mapping[str, Tensor], dtype: Precision) -> dict[str, Tensor]:
-    """Weights as a file holds them: of float16, the tables, and all else as it is."""
+    """Weights as a file holds them: of float16, the tables whose values it can hold, and all else
+    as it is. The n-grams of a word of hundreds of letters have squares that are too large."""
     if dtype not in get_args(Precision):
         raise unknown("dtype", dtype, get_args(Precision))
     found = dict(weights)
@@ -114,12 +116,9 @@ def stored(weights: Mapping[str, Tensor], dtype: Precision) -> dict[str, Tensor]
         is_table = name.startswith(TABLES) and tensor.dim() == 2 and tensor.is_floating_point()
         if dtype == "float32" or not is_table or any(part in name for part in TIMES_POSITION):
             continue
-        found[name] = tensor.half()
-        if not tensor.is_meta and not found[name].isfinite().all():
-            raise WordwaveError(
-                f"{name} has values up to {float(tensor.abs().max()):.3g}, too large for float16: "
-                "save it as float32"
-            )
+        half = tensor.half()
+        if tensor.is_meta or half.isfinite().all():
+            found[name] = half
     return found
 
 
