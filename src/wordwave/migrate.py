@@ -68,6 +68,10 @@ NEW_IN_TRAINING: Plain = {"vector_lr_scale": 1.0}
 
 TABLE: Plain = {"table": {"delimiter": None, "encoding": "utf-8", "skip_bad_rows": False}}
 """How all tables were read before there were settings for it."""
+PAIR_DATA = {"data", "dev", "dev_share", "test", "text_a", "text_b", "similarity"}
+"""Settings that the config of a run on pairs has; one that a user writes has a few of them."""
+WITH_VALIDATION = ("built-in", "paws-qqp", "sts-b", "sick")
+"""Pairs by name that have a validation set."""
 WEIGHTS = (
     (r"^optimiser\.", "optimizer."),
     (r"\b((?:en|de)coder\.\d+)\.shortcuts\.(\d)\.norm\.", r"\1.norms.\2."),
@@ -85,6 +89,9 @@ def upgrade_config(plain: Any, where: str = "config") -> Any:
     for part, names in SETTINGS.items():
         if isinstance(parts.get(part), dict):
             parts[part] = _renamed(parts[part], names, f"{where}: {part}")
+    if isinstance(data := parts.get("data"), dict) and data.keys() >= PAIR_DATA:
+        if data.get("dev") or data["data"] in WITH_VALIDATION:  # where it was ignored
+            parts["data"] = {**data, "dev_share": None}
     if isinstance(parts.get("model"), dict):
         model = parts["model"] = _nested(parts["model"], f"{where}: model")
         if model.get("encoder") == "cnn" and {"widths", "max_length"} <= model.keys():
@@ -147,8 +154,7 @@ def upgrade_record(record: Plain) -> Plain:
                 new["config"]["text"] = {"unknown_words": "shared", **text}
     match record:
         case {"config": {"data": {"dev": _, "label": _, **data}}} if "dev_share" not in data:
-            given, is_pairs = new["config"]["data"], "text_a" in data
-            new["config"]["data"] = {"dev_share": 0.1 if is_pairs else None, **TABLE, **given}
+            new["config"]["data"] = {"dev_share": None, **TABLE, **new["config"]["data"]}
     match record:
         case {"config": {"data": {"dev": _, "label": _, **data}}} if "text_a" not in data:
             new["config"]["data"] = {"multi_label": None, **new["config"]["data"]}

@@ -20,6 +20,7 @@ from wordwave.limits import FRACTION, Limited
 
 if TYPE_CHECKING:
     from wordwave.data.columns import Indices
+    from wordwave.data.pairs import PairDataConfig
 
 FROM_HUB = "hf:"
 N_FOLDS = 10
@@ -98,6 +99,23 @@ def held_out_share(n: int, share: float | None = None, *, patience: int = 0) -> 
     return share
 
 
+def check_one_dev(data: DataConfig | PairDataConfig) -> None:
+    """Refuse a `dev_share` beside a validation file, where it would be ignored."""
+    if data.dev is not None and data.dev_share is not None:
+        raise WordwaveError(
+            f"dev and dev_share both choose the validation set, got {data.dev!r} and "
+            f"{data.dev_share}: leave one of them out"
+        )
+
+
+def check_no_share(data: DataConfig | PairDataConfig) -> None:
+    """Refuse a `dev_share` of a data set that has a validation set, where it would be ignored."""
+    if data.dev_share is not None:
+        raise WordwaveError(
+            f"{data.data!r} has a validation set, got dev_share {data.dev_share}: leave it out"
+        )
+
+
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:
     """Indices (rest, held out): held out is that share of all, and of each class if possible.
 
@@ -161,17 +179,12 @@ def load_examples(data: DataConfig, *, patience: int = 0, strict: bool = True) -
         patience: of early stopping, which needs validation examples.
         strict: refuse a `dev_share` where there is a validation set, instead of ignoring it.
     """
-    if strict and data.dev is not None and data.dev_share is not None:
-        raise WordwaveError(
-            f"dev and dev_share both choose the validation set, got {data.dev!r} and "
-            f"{data.dev_share}: leave one of them out"
-        )
+    if strict:
+        check_one_dev(data)
     parts = _named_examples(data)
     if parts.dev is not None:
-        if strict and data.dev_share is not None:
-            raise WordwaveError(
-                f"{data.data!r} has a validation set, got dev_share {data.dev_share}: leave it out"
-            )
+        if strict:
+            check_no_share(data)
         return parts
     is_named = data.data in names("classification")
     if is_named and data.dev_share is None:
