@@ -283,6 +283,7 @@ def test_what_cannot_be_predicted_is_refused_in_one_line(cli, matcher, trained, 
     refused(table, "more.csv", said="a pair has two sentences, got a file")
     refused(said="line 2 must hold 2 texts separated by tabs, got 1", stdin=b"a\tb\nc\n")
     refused(said="line 1 must hold 2 texts separated by tabs, got 3", stdin=b"a\tb\tc\n")
+    refused("a b", "c d", "--encoding", "latin-1", said="--encoding must go with a file or stand")
     refused("a b", "c d", said="a run of train match only", run=trained.folder)
     refused("a b", "--text-a", "x", said="a run of train match only", run=trained.folder)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from wordwave.cli.console import Console, UseThreads, parsed
 from wordwave.cli.progress import Clock, Display
+from wordwave.cli.stream import check_files
 from wordwave.config_io import flat, from_dict, read_settings
 from wordwave.errors import WordwaveError
 from wordwave.migrate import upgrade_flags
@@ -283,6 +284,7 @@ def options_from(args: Sequence[str], prog: str, options: type[O], config: type[
         found = read_config(file, config)
         settings = {"config": file, **{name: getattr(found, name) for name in names}}
     given = parsed(options, args, prog, default=options(**settings))
+    check_files(given.data)  # type: ignore[attr-defined]
     return given, config(**{name: getattr(given, name) for name in names})
 
 

@@ -81,6 +81,11 @@ def form_of(path: Path, *, exclude: str = "") -> Form:
     return cast("Form", form)
 
 
+def has_cells(name: str | Path) -> bool:
+    """Whether a file may have cells, by its name; not so lines of text and JSON."""
+    return not str(name).lower().removesuffix(".gz").endswith((".txt", ".jsonl"))
+
+
 def parse_rows(
     file: IO[bytes],
     form: Form | Literal["prepared"],
