@@ -317,6 +317,8 @@ def test_a_single_predicted_class_is_told_of():
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"epochs": 1.5}, "epochs must be int or null, got 1.5"),
         ({"dev_share": 1}, "dev_share must be at least 0 and below 1, got 1"),
+        ({"dev_share": "x"}, "dev_share must be at least 0 and below 1, got 'x'"),
+        ({"dev_share": [0.1]}, r"dev_share must be at least 0 and below 1, got \[0\.1\]"),
         ({"dev_share": 0, "patience": 3}, "patience needs a dev_share above 0"),
         ({"select": "last", "patience": 3}, "patience must be 0 with select 'last', .* got 3"),
         ({"n_threads": 0}, "n_threads must be at least 1 or None, got 0"),

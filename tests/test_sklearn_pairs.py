@@ -177,6 +177,7 @@ def test_bad_input_is_one_clear_error(X, y, message):
         ({"views": ()}, "views must be 1 to 16"),
         ({"word_renaming": 2.0}, "word_renaming must be"),
         ({"dev_share": 1}, "dev_share must be at least 0 and below 1, got 1"),
+        ({"dev_share": "x"}, "dev_share must be at least 0 and below 1, got 'x'"),
         ({"dev_share": 0, "patience": 3}, "patience needs a dev_share above 0"),
     ],
 )

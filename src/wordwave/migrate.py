@@ -68,6 +68,15 @@ NEW_IN_TRAINING: Plain = {"vector_lr_scale": 1.0}
 
 TABLE: Plain = {"table": {"delimiter": None, "encoding": "utf-8", "skip_bad_rows": False}}
 """How all tables were read before there were settings for it."""
+FORMER_DEFAULTS: dict[str, Plain] = {
+    "classify": {"max_length": 512, "padding": "narrow", "ngrams": False, "select": "accuracy"},
+    "match": {"padding": "narrow", "unknown_words": "shared"},
+}
+"""What trainings did, by task, that did not ask for what is the default now."""
+PAIR_DATA = {"dev_share", "test", "text_a", "text_b", "similarity"}
+"""Settings that the config of a run on pairs has; one that a user writes has a few of them."""
+WITH_VALIDATION = ("built-in", "paws-qqp", "sts-b", "sick")
+"""Pairs by name that have a validation set."""
 WEIGHTS = (
     (r"^optimiser\.", "optimizer."),
     (r"\b((?:en|de)coder\.\d+)\.shortcuts\.(\d)\.norm\.", r"\1.norms.\2."),
@@ -85,6 +94,10 @@ def upgrade_config(plain: Any, where: str = "config") -> Any:
     for part, names in SETTINGS.items():
         if isinstance(parts.get(part), dict):
             parts[part] = _renamed(parts[part], names, f"{where}: {part}")
+    match parts:  # where a share was ignored
+        case {"data": {"dev": dev, "data": name, **data}} if data.keys() >= PAIR_DATA:
+            if dev or name in WITH_VALIDATION:
+                parts["data"] = {**parts["data"], "dev_share": None}
     if isinstance(parts.get("model"), dict):
         model = parts["model"] = _nested(parts["model"], f"{where}: model")
         if model.get("encoder") == "cnn" and {"widths", "max_length"} <= model.keys():
@@ -106,6 +119,14 @@ def upgrade_run(plain: Plain, task: str) -> Plain:
             if isinstance(training := plain.get("training"), dict):
                 plain["training"] = {"select": "accuracy", **training}
     return plain
+
+
+def may_be_default(settings: Plain, task: str) -> list[str]:
+    """Which settings of a run, by the names of their flags, the command that began it may not have
+    given, although they differ from the defaults of now."""
+    former = FORMER_DEFAULTS.get(task, {})
+    found = [name for name in former if name in settings and settings[name] == former[name]]
+    return [*found, *(["dev_share"] if "dev_share" in settings else [])]
 
 
 def padding_of(encoder: Any) -> str:
@@ -147,8 +168,7 @@ def upgrade_record(record: Plain) -> Plain:
                 new["config"]["text"] = {"unknown_words": "shared", **text}
     match record:
         case {"config": {"data": {"dev": _, "label": _, **data}}} if "dev_share" not in data:
-            given, is_pairs = new["config"]["data"], "text_a" in data
-            new["config"]["data"] = {"dev_share": 0.1 if is_pairs else None, **TABLE, **given}
+            new["config"]["data"] = {"dev_share": None, **TABLE, **new["config"]["data"]}
     match record:
         case {"config": {"data": {"dev": _, "label": _, **data}}} if "text_a" not in data:
             new["config"]["data"] = {"multi_label": None, **new["config"]["data"]}

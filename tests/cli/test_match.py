@@ -215,6 +215,42 @@ def test_pairs_that_all_share_a_sentence_need_a_validation_file(cli, tmp_path):
     cli.refusal(train(cli, table, tmp_path / "run"), "share sentences", "--dev")
 
 
+def test_a_share_or_patience_that_would_be_ignored_is_refused(cli, matcher, tmp_path):
+    def refused(data, *words, said):
+        cli.refusal(train(cli, data, tmp_path / "run", *words), said)
+        assert not (tmp_path / "run").exists()
+
+    beside = ("--dev", matcher.table)
+    refused(matcher.table, *beside, "--dev-share", "0.2", said="dev and dev_share both choose")
+    refused("built-in", "--dev-share", "0.1", said="'built-in' has a validation set, got dev_share")
+    no_share = ("--dev-share", "0", "--patience", "2")
+    refused(matcher.table, *no_share, said="patience needs a dev_share above 0, got patience 2")
+    said = train(cli, matcher.table, tmp_path / "run", *beside, "--patience", "2", "--epochs", "1")
+    assert said.code == 0 and "400 pairs" in said.out, said.err
+    assert "dev_share: null" in (tmp_path / "run" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("how", ["command", "config"])
+def test_a_run_with_a_share_is_resumed_and_used(cli, matcher, tmp_path, beside, how):
+    """As earlier versions wrote it: also beside a validation file, where it is ignored."""
+    run, more = tmp_path / "run", ("--dev", matcher.table) if beside else ()
+    with cli.stopped_at(3):
+        assert train(cli, matcher.table, run, *more, "--save-every", "0").code == 130
+    path = run / "config.yaml"
+    config = path.read_text()
+    path.write_text(config.replace("dev_share: null", "dev_share: 0.1"))
+    assert "dev_share: 0.1" in path.read_text()
+    if how == "config":
+        resumed = cli.call("train", "match", "--config", path, "--out", run)
+    else:
+        resumed = train(cli, matcher.table, run, *more)
+    assert resumed.code == 0 and "Resuming" in resumed.out, resumed.err
+    path.write_text(config.replace("dev_share: null", "dev_share: 0.1"))
+    scored = cli.call("evaluate", run)
+    assert scored.code == 0 and f"{400 if beside else 40} pairs" in scored.out, scored.err
+
+
 def test_names_and_options_that_do_not_go_together(cli, tmp_path):
     def refused(*words, said):
         cli.refusal(cli.call("train", "match", *words, "--out", tmp_path / "run"), said)
@@ -247,6 +283,7 @@ def test_what_cannot_be_predicted_is_refused_in_one_line(cli, matcher, trained, 
     refused(table, "more.csv", said="a pair has two sentences, got a file")
     refused(said="line 2 must hold 2 texts separated by tabs, got 1", stdin=b"a\tb\nc\n")
     refused(said="line 1 must hold 2 texts separated by tabs, got 3", stdin=b"a\tb\tc\n")
+    refused("a b", "c d", "--encoding", "latin-1", said="--encoding must go with a file or stand")
     refused("a b", "c d", said="a run of train match only", run=trained.folder)
     refused("a b", "--text-a", "x", said="a run of train match only", run=trained.folder)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from wordwave.config_io import flatten, from_dict, to_dict, with_settings
+from wordwave.config_io import flat, flatten, from_dict, to_dict, with_settings
 from wordwave.grid import Store
 from wordwave.migrate import (
     RENAMED,
@@ -26,6 +26,7 @@ from wordwave.tasks.config import (
     ClassificationConfig,
     DataConfig,
     LanguageModelConfig,
+    MatchingConfig,
     TranslationConfig,
 )
 from wordwave.tasks.language_model import LanguageModel
@@ -38,6 +39,7 @@ TASKS = dict.fromkeys(("fasttext", "cnn", "lstm", "transformer", "rope"), "class
 TASKS |= dict.fromkeys(("translator", "aed"), "translate") | dict.fromkeys(("lm", "lm-real"), "lm")
 CONFIGS = {
     "classify": ClassificationConfig,
+    "match": MatchingConfig,
     "translate": TranslationConfig,
     "lm": LanguageModelConfig,
 }
@@ -94,6 +96,81 @@ def test_an_old_run_resumes_and_ends_where_it_would_have(old_runs, cli, name, ta
         torch.testing.assert_close(
             computed(task, run), torch.tensor(old_runs[name]), atol=1e-3, rtol=1e-2
         )
+
+
+FORMER = {
+    "classify bag": {"ngrams": False, "select": "accuracy", "max_length": 512},
+    "classify cnn": {"padding": "narrow", "max_length": 512},
+    "match cnn": {"padding": "narrow", "unknown_words": "shared"},
+}
+"""The defaults of models when there were no flags for most of them."""
+NEWER = ("dev_share", "ngrams", "n_subwords", "select", "padding", "unknown_words", "class_weight")
+"""Settings that their runs have no values of."""
+
+
+@pytest.fixture
+def unfinished(cli, tmp_path):
+    """Begins a run as an earlier version did; returns the command, which has no such flags."""
+
+    def begin(kind):
+        (task, encoder), run = kind.split(), tmp_path / "run"
+        rows = [f"{'good' if i % 2 else 'bad'} w{i},a w{i % 7} w{i},{i % 2}" for i in range(60)]
+        data = tmp_path / "data.csv"
+        data.write_text("\n".join(["text,text_b,label", *rows]))
+        named = ("--text-a", "text") if task == "match" else ("--dropout", "0.1")
+        command = ("train", task, "--data", data, "--out", run, "--encoder", encoder, *named)
+        command = (*command, "--dim", "4", "--n-filters", "4", "--epochs", "3", "--batch-size", "9")
+        with cli.stopped_at(8):
+            given = [f"--{name.replace('_', '-')}={value}" for name, value in FORMER[kind].items()]
+            given = ["--no-ngrams" if word == "--ngrams=False" else word for word in given]
+            begun = cli.call(*command, *given, "--dev-share", "0.1", "--save-every", "0")
+            assert begun.code == 130, begun.err
+        config = yaml.safe_load((run / "config.yaml").read_text())
+        for part in ("data", "text", "model", "training"):
+            config[part] = {k: v for k, v in config[part].items() if k not in NEWER}
+        (run / "config.yaml").write_text(yaml.safe_dump(config))
+        return run, command
+
+    return begin
+
+
+@pytest.mark.parametrize("kind", FORMER)
+@pytest.mark.parametrize("more", [(), ("--overwrite",)])
+def test_the_command_of_an_old_run_resumes_it_with_its_own_defaults(cli, unfinished, kind, more):
+    run, command = unfinished(kind)
+    result = cli.call(*command, *more)
+    assert result.code == 0 and f"Resuming in {run}" in result.out, result.err
+    config = flat(yaml.safe_load((run / "config.yaml").read_text()))
+    assert {name: config[name] for name in FORMER[kind]} == FORMER[kind]
+    assert "finished already" in cli.call(*command).out
+    assert cli.call("evaluate", run).code == 0
+    again = cli.call(*command, "--overwrite")  # with the defaults of now
+    assert again.code == 0 and "Replacing" in again.out, again.err
+    config = flatten(read_config(run, kind.split()[0], CONFIGS[kind.split()[0]]))
+    assert config["padding"] == "wide" and config["max_length"] == (2048 if "ify" in kind else 512)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        ("classify bag", "--max-length 2048", "max_length 512, here it is 2048"),
+        ("classify bag", "--max-length=600", "max_length 512, here it is 600"),
+        ("classify bag", "--ngrams", "ngrams False, here it is True"),
+        ("classify bag", "--select last", "select 'accuracy', here it is 'last'"),
+        ("classify bag", "--dev-share 0.2", "dev_share 0.1, here it is 0.2"),
+        ("classify cnn", "--padding wide", "padding 'narrow', here it is 'wide'"),
+        ("classify cnn", "--config given.yaml", "max_length 512, here it is 2048"),
+        ("match cnn", "--unknown_words hashed", "unknown_words 'shared', here it is 'hashed'"),
+        ("match cnn", "--dim 5", "dim 4, here it is 5"),
+    ],
+)
+def test_a_value_that_is_given_must_be_that_of_the_run(
+    cli, unfinished, tmp_path, monkeypatch, kind, given, said
+):
+    monkeypatch.chdir(tmp_path)
+    Path("given.yaml").write_text("model:\n  max_length: 2048\n")
+    _, command = unfinished(kind)
+    cli.refusal(cli.call(*command, *given.split()), said)
 
 
 @pytest.mark.parametrize(("name", "task"), TASKS.items())

@@ -106,6 +106,57 @@ def test_evaluate_ignores_no_option(cli, german, options, said):
     cli.refusal(cli.call("evaluate", german[0] / "run", *options), said)
 
 
+@pytest.mark.parametrize(
+    ("words", "given", "said"),
+    [
+        (("a text",), "--encoding cp1252", "--encoding must go with a file or standard input, not"),
+        (("öfter",), "--skip-bad-rows", "--skip-bad-rows must go with a file or standard input"),
+        (("",), "--delimiter ;", "--delimiter must go with a file or standard input"),
+        ((), "--delimiter ;", "--delimiter must go with a .csv or .tsv file, not with standard in"),
+        (("b.txt",), "--delimiter ;", "must go with a .csv or .tsv file, not with 'b.txt'"),
+        (("b.jsonl",), "--delimiter ;", "must go with a .csv or .tsv file, not with 'b.jsonl'"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["predict", "encode"])
+def test_predict_and_encode_ignore_no_option(
+    cli, german, tmp_path, monkeypatch, verb, words, given, said
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.txt", "b.jsonl"):
+        (tmp_path / name).write_text('{"text": "a"}\n', encoding="cp1252")
+    run = german[0] / "run"
+    cli.refusal(cli.call(verb, run, *words, *given.split(), stdin=b"a"), said)
+    assert cli.call(verb, run, *words, stdin=b"a").code == 0
+
+
+@pytest.mark.parametrize("verb", ["explain --file", "evaluate --data"])
+def test_explain_and_evaluate_ignore_no_delimiter(cli, german, tmp_path, verb):
+    (tmp_path / "b.jsonl").write_text('{"text": "a", "label": "ja"}\n')
+    verb, flag = verb.split()
+    words = (verb, german[0] / "run", flag, tmp_path / "b.jsonl", "--delimiter", ";")
+    cli.refusal(cli.call(*words), "--delimiter must go with a .csv or .tsv file, not with")
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "said"),
+    [
+        ("train classify --data mr", "--encoding cp1252", "--encoding must go with files of your"),
+        ("train classify --data mr", "--delimiter tab", "must go with files of your own, not with"),
+        ("train classify --data hf:x", "--skip-bad-rows", "files of your own, not with 'hf:x'"),
+        ("train classify --data mr", "--text body --label y", "--text and --label must go with"),
+        ("train match --data built-in", "--encoding cp1252", "--encoding must go with files of"),
+        ("train match --data built-in", "--text-a q --label y", "--text-a and --label must go"),
+        ("train classify --data b.jsonl", "--delimiter ;", "--delimiter must go with a .csv or"),
+        ("search --data mr", "--encoding cp1252", "--encoding must go with files of your own"),
+        ("compare --data mr", "--encoding cp1252", "--encoding must go with files of your own"),
+    ],
+)
+def test_options_of_tables_are_refused_where_there_is_none(cli, tmp_path, command, given, said):
+    out = tmp_path / "out"
+    cli.refusal(cli.call(*command.split(), *given.split(), "--out", out), said)
+    assert not out.exists()
+
+
 def test_few_examples_are_all_trained_on_and_no_validation_score_is_made_up(cli, tmp_path):
     table = cli.write_table(tmp_path / "a.csv", ROWS)
     quick = [word for word in cli.quick if word not in ("--dev-share", "0.1")]

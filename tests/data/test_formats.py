@@ -32,9 +32,28 @@ def test_cells_are_separated_by_the_delimiter_whatever_the_ending(written, name,
     assert examples.labels == ["x", "y"]
 
 
-def test_a_file_with_semicolons_is_told_the_flag(written):
-    with pytest.raises(WordwaveError, match='semicolons, not commas: --delimiter ";"'):
-        read_examples(written("text;label\na;x\n"), table=TableFormat())
+@pytest.mark.parametrize(
+    ("name", "content", "given", "said"),
+    [
+        ("a.csv", "text;label\na;x\n", None, 'semicolons separate the cells, --delimiter ";"'),
+        ("a.csv", "text,label\na,x\n", ";", 'commas separate the cells, --delimiter ","'),
+        ("a.tsv", "text,label\na,x\n", None, 'commas separate the cells, --delimiter ","'),
+        ("a.csv", "text\tlabel\na\tx\n", None, 'tabs separate the cells, --delimiter "tab"'),
+        ("a.tsv", "text|label\na|x\n", None, 'bars separate the cells, --delimiter "|"'),
+        ("a.csv", "label\nx\n", ";", "no column 'text', only 'label'; name it with --text"),
+    ],
+)
+def test_a_file_with_another_delimiter_is_told_the_flag(written, name, content, given, said):
+    with pytest.raises(WordwaveError, match="there is no column 'text', only") as caught:
+        read_examples(written(content, name), table=TableFormat(delimiter=given))
+    assert said in str(caught.value)
+    assert ("--text" in said) != ("--delimiter" in str(caught.value))
+    assert ("--text" in said) == ("--text" in str(caught.value))
+
+
+def test_a_delimiter_is_named_as_it_is_given_in_python(written):
+    with pytest.raises(WordwaveError, match=r'table=TableFormat\(delimiter="tab"\)$'):
+        read_examples(written("text\tlabel\na\tx\n", "a.csv"))
 
 
 @pytest.mark.parametrize("delimiter", ["", "ab", '"', "\n", "é"])

@@ -8,8 +8,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from wordwave.data import pairs as pairs_module
-from wordwave.data.pairs import BUILT_IN_FILE, TextPairs, hold_out, load_pair_splits, read_pairs
+from wordwave.data.pairs import (
+    BUILT_IN_FILE,
+    PairDataConfig,
+    TextPairs,
+    hold_out,
+    load_pair_splits,
+    read_pairs,
+)
 from wordwave.data.tables import number_cell
+from wordwave.tasks.matching import load_pairs
 
 COLUMNS = {"text_a": "a", "text_b": "b", "label": "label"}
 names = st.integers(0, 14).map(lambda i: f"s{i}")
@@ -161,6 +169,21 @@ def test_data_sets_by_name(tmp_path, monkeypatch):
         prepared(tmp_path, "paws-wiki.test", "text_a\ttext_b\tlabel", f"a\tb\t{wrong}")
         with pytest.raises(ValueError, match=f"line 2: label must be 0 … 1, got '{wrong}'"):
             load_pair_splits("paws-wiki")
+
+
+@pytest.mark.parametrize(("share", "n_dev"), [(None, 2), (0.5, 10), (0.0, None)])
+def test_the_share_counts_for_a_data_set_without_validation_pairs(
+    tmp_path, monkeypatch, share, n_dev
+):
+    monkeypatch.setenv("WORDWAVE_DATA", str(tmp_path))
+    rows = [f"a{i}\tb{i}\t{i % 2}" for i in range(20)]
+    for part in ("dev", "test"):
+        prepared(tmp_path, f"paws-wiki.{part}", "text_a\ttext_b\tlabel", *rows)
+    parts = load_pairs(PairDataConfig("paws-wiki", dev_share=share))
+    assert (None if parts.dev is None else len(parts.dev)) == n_dev
+    assert len(parts.train) == 20 - (n_dev or 0)
+    if share is None:
+        assert parts == load_pair_splits("paws-wiki")
 
 
 def test_the_built_in_pairs_are_whole_and_their_parts_share_no_sentence():

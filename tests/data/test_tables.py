@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import json
+import os
 import types
+from threading import Thread
 
 import pytest
 
@@ -154,6 +156,18 @@ def test_plain_text_has_a_text_a_line_from_a_file_or_a_stream(tmp_path):
 def test_a_stream_may_have_another_form_and_another_column():
     stream = io.BytesIO(b'{"body": "a"}\n{"body": "b"}\n')
     assert list(read_texts(stream, text="body", form="jsonl")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt", "a.csv.gz"])
+def test_a_named_pipe_is_read_like_a_file(tmp_path, name):
+    texts = [f"text {i}" for i in range(3000)]  # progress is reported after each 1,024
+    content = "\n".join(["text", *texts] if "sv" in name else texts).encode()
+    if name == "a.jsonl":
+        content = "\n".join(json.dumps({"text": text}) for text in texts).encode()
+    os.mkfifo(tmp_path / name)
+    content = gzip.compress(content) if name.endswith(".gz") else content
+    Thread(target=(tmp_path / name).write_bytes, args=(content,), daemon=True).start()
+    assert list(read_texts(tmp_path / name)) == texts
 
 
 def test_texts_are_streamed():

@@ -248,7 +248,7 @@ def test_more_epochs_than_percents_are_reported_once_a_percent(tmp_path, few, re
 def test_of_each_percent_the_last_epoch_counts_and_of_an_early_end_the_last(tmp_path, monkeypatch):
     epochs = iter(range(1, 6))
     job = SimpleNamespace(
-        training=lambda: SimpleNamespace(n_steps=250),
+        training=lambda: SimpleNamespace(n_steps=250, batches=lambda _: [0]),
         run=lambda _: (Epoch(n, n, 0.5, {"accuracy": n / 10}, is_best=True) for n in epochs),
         best_scores=lambda _: {"accuracy": 0.5},
         task=SimpleNamespace(first_score="accuracy"),
@@ -259,6 +259,24 @@ def test_of_each_percent_the_last_epoch_counts_and_of_an_early_end_the_last(tmp_
     assert train_trial(search.config, search.parts, trial) == 0.5
     # 250 epochs: the first two are 1%, the third to fifth are 2%.
     assert study.trials[0].intermediate_values == {1: 0.2, 2: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("settings", "percents", "n_epochs"),
+    [
+        ({"eval_every": 3, "max_steps": 10}, [30, 60, 90, 100], 0),
+        ({"eval_every": 3, "grad_accumulation": 2}, [19, 38, 57, 75, 94, 100], 2),
+        ({"grad_accumulation": 3}, [50, 100], 2),
+        ({"eval_every": 1, "epochs": 20}, list(range(1, 101)), 20),
+    ],
+)
+def test_evaluations_within_an_epoch_are_reported(tmp_path, few, settings, percents, n_epochs):
+    few(Setting("batch_size", (4,)))  # 16 batches an epoch
+    search = search_in(tmp_path, 1, **settings)
+    run_trials(search)
+    (result,) = search.results()  # which is read back
+    assert [percent for percent, _ in result["curve"]] == percents
+    assert result["epochs"] == best_table(search.ranked()).rows[0][2] == n_epochs
 
 
 def of_a_bag(folder, n_trials, **settings):

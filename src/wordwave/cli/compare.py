@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wordwave.cli.console import Console, parsed
 from wordwave.cli.progress import completed
+from wordwave.cli.stream import check_files
 from wordwave.data.splits import DataConfig
 from wordwave.embedding.config import PAPER_EMBEDDINGS, EmbeddingKind
 from wordwave.errors import WordwaveError
@@ -55,6 +56,7 @@ class CompareOptions:
 def compare(args: list[str], prog: str) -> None:
     """`wordwave compare`"""
     options = parsed(CompareOptions, args, prog)
+    check_files(options.data)
     kinds = options.encoders, options.embeddings, options.baselines
     n_kinds = len(comparing.candidates(*kinds, seeds=1))
     check_grid(n_kinds, options.seeds, options.jobs)

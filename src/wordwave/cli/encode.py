@@ -58,7 +58,7 @@ def encode(args: list[str], prog: str) -> None:
         table = options.table.of(source, trained)
         return read_texts(source, text=options.text or column, table=table)
 
-    texts = input_batches(options.file, read)
+    texts = input_batches(options.file, read, table=options.table)
 
     def vectors(texts: list[str]) -> tuple[list[Vector], int]:
         found, n_truncated = model.encode_and_truncated(texts)

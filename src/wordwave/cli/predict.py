@@ -12,7 +12,13 @@ import tyro
 
 from wordwave.cli.console import UseRun, parsed
 from wordwave.cli.progress import reading_bar
-from wordwave.cli.stream import InputFormat, answered, input_batches, write_lines
+from wordwave.cli.stream import (
+    FILE_OR_STREAM,
+    InputFormat,
+    answered,
+    input_batches,
+    write_lines,
+)
 from wordwave.data.formats import TableFormat, csv_cell, tsv_cell
 from wordwave.data.tables import read_rows
 from wordwave.errors import WordwaveError
@@ -128,6 +134,7 @@ def _input_rows(
     if columns[1:] and options.second is not None:
         if Path(options.file or "").suffix.lower() in TABLES:
             raise WordwaveError(f"a pair has two sentences, got a file, {options.file!r}")
+        options.table.check_unused(FILE_OR_STREAM)
         return iter([[dict(zip(columns, (options.file or "", options.second), strict=True))]])
     if options.second is not None:
         raise WordwaveError("a second sentence goes with a run of train match only")
@@ -142,7 +149,7 @@ def _input_rows(
     def read(source: str | IO[bytes]) -> Iterator[Row]:
         return read_rows(source, text=columns, table=options.table.of(source, trained))
 
-    return input_batches(options.file, read, what=what, literal=literal)
+    return input_batches(options.file, read, what=what, literal=literal, table=options.table)
 
 
 def _table_form(out: Path) -> TableForm | None:

@@ -13,12 +13,16 @@ from queue import Queue
 from threading import Thread
 from typing import IO, Any, TypeVar
 
-from wordwave.data.formats import TableFormat
+from wordwave.data.formats import TableFormat, has_cells
+from wordwave.data.pairs import PairDataConfig
+from wordwave.data.splits import FROM_HUB, DataConfig
 from wordwave.errors import WordwaveError
 from wordwave.files import write_whole
 
 T = TypeVar("T")
 A = TypeVar("A")
+FILE_OR_STREAM = "a file or standard input, not with a text itself"
+"""What options of tables go with."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +41,49 @@ class InputFormat:
 
     def check_unused(self, goes_with: str) -> None:
         """Raise if an option is given where there is nothing to read."""
-        given = [
-            f"--{name.replace('_', '-')}"
-            for name, value in vars(self).items()
-            if value != getattr(InputFormat, name)
-        ]
-        if given:
-            raise WordwaveError(f"{' and '.join(given)} must go with {goes_with}")
+        check_unused(self, goes_with, *vars(self))
 
     def of(self, source: object, trained: TableFormat | None) -> TableFormat:
-        """The format of a file, by default as in training, or of a stream."""
-        usual = (isinstance(source, (str, Path)) and trained) or TableFormat()
+        """The format of a file, by default as in training, or of a stream of lines."""
+        is_file = isinstance(source, (str, Path))
+        if not (is_file and has_cells(str(source))):
+            of_what = f"{str(source)!r}" if is_file else "standard input"
+            check_unused(self, f"a .csv or .tsv file, not with {of_what}", "delimiter")
+        usual = (is_file and trained) or TableFormat()
         return TableFormat(
             self.delimiter or usual.delimiter, self.encoding or usual.encoding, self.skip_bad_rows
         )
+
+
+def check_unused(options: object, goes_with: str, *names: str) -> None:
+    """Raise if any of these options has another value than by default."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(options, name) != getattr(type(options), name)
+    ]
+    if given:
+        raise WordwaveError(f"{' and '.join(given)} must go with {goes_with}")
+
+
+def check_files(data: Any) -> None:
+    """Raise if the data to train on are not in files that options of files are given for.
+
+    Args:
+        data: the config of any data.
+    """
+    if not isinstance(data, (DataConfig, PairDataConfig)) or not data.data:
+        return
+    is_of_hub = data.data.startswith(FROM_HUB)
+    if is_of_hub or not data.files:
+        goes_with = f"files of your own, not with {data.data!r}"
+        check_unused(data.table, goes_with, *vars(data.table))
+        if not is_of_hub:
+            columns = [name for name in ("text", "text_a", "text_b", "label") if name in vars(data)]
+            check_unused(data, goes_with, *columns)
+    elif not any(map(has_cells, data.files)):
+        goes_with = f"a .csv or .tsv file, not with {data.data!r}"
+        check_unused(data.table, goes_with, "delimiter")
 
 
 def input_batches(
@@ -60,6 +93,7 @@ def input_batches(
     size: int = 2048,
     what: str = "texts",
     literal: Callable[[str], Any] = str,
+    table: InputFormat | None = None,
 ) -> Iterator[list[T]]:
     """The input of a command in batches of at most `size` items.
 
@@ -68,10 +102,13 @@ def input_batches(
         read: reads the items of a file or a stream.
         what: the items of standard input, one per line, for messages.
         literal: turns a text into an item.
+        table: options that have no meaning for a text itself.
     """
     if given is None:
         return _available_batches(read(standard_input(f"{what}, one per line")), size)
     if _is_literal_text(given):
+        if table is not None:
+            table.check_unused(FILE_OR_STREAM)
         return iter([[literal(given)]])
     items = read(given)
     return iter(lambda: list(islice(items, size)), [])

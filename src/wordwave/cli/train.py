@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from wordwave.cli.console import Console, UseThreads, parsed
 from wordwave.cli.progress import Clock, Display
-from wordwave.config_io import from_dict, read_settings
+from wordwave.cli.stream import check_files
+from wordwave.config_io import flat, from_dict, read_settings
 from wordwave.errors import WordwaveError
+from wordwave.migrate import upgrade_flags
 from wordwave.progress import TRAINING
-from wordwave.recipes import C, read_recipe
+from wordwave.recipes import FOLDER, C, read_recipe
 from wordwave.tasks.config import (
     ClassificationConfig,
     LanguageModelConfig,
@@ -126,6 +128,7 @@ def _train(kind: type[RunOptions], args: list[str], prog: str) -> None:
     processes = launched_processes()
     console = Console(quiet=not processes.is_main_process)
     job = job_class(config.task)(config)
+    job.given = given_settings(args, options.config)
     folder = options.out or Path("runs") / job.run_name
     replaces = options.overwrite and job.is_replaced(folder)
     if not replaces:
@@ -281,7 +284,26 @@ def options_from(args: Sequence[str], prog: str, options: type[O], config: type[
         found = read_config(file, config)
         settings = {"config": file, **{name: getattr(found, name) for name in names}}
     given = parsed(options, args, prog, default=options(**settings))
+    check_files(given.data)  # type: ignore[attr-defined]
     return given, config(**{name: getattr(given, name) for name in names})
+
+
+def given_settings(args: Sequence[str], file: str | None) -> set[str]:
+    """The settings that flags and --config give, by the names of the flags; null in a file stands
+    for none.
+
+    Args:
+        file: of --config, which has been read.
+    """
+    found = set[str]()
+    for word in upgrade_flags(args, lambda _: None):
+        if word.startswith("--"):
+            name = word[2:].partition("=")[0].replace("-", "_")
+            found |= {name, name.removeprefix("no_")}
+    if file is not None:
+        path = Path(file) if Path(file).is_file() else FOLDER / f"{file}.yaml"
+        found |= {name for name, value in flat(read_settings(path)).items() if value is not None}
+    return found
 
 
 def read_config(given: str, config: type[C]) -> C:

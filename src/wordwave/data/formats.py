@@ -31,6 +31,8 @@ UNDECODABLE = "\udfff"
 """Stands for bytes that are not characters, until their row is left out."""
 MOST_LINES = 10_000
 """Lines of a csv record, if malformed ones are left out: a quote may never be closed."""
+SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
+"""What commonly separates cells, in the order in which a header is searched for it."""
 _WIDE = {"utf-16": 2, "utf-32": 4}
 """Encodings of more than one byte per line end."""
 
@@ -81,6 +83,11 @@ def form_of(path: Path, *, exclude: str = "") -> Form:
     return cast("Form", form)
 
 
+def has_cells(name: str | Path) -> bool:
+    """Whether a file may have cells, by its name; not so lines of text and JSON."""
+    return not str(name).lower().removesuffix(".gz").endswith((".txt", ".jsonl"))
+
+
 def parse_rows(
     file: IO[bytes],
     form: Form | Literal["prepared"],
@@ -98,7 +105,7 @@ def parse_rows(
     given = table or TableFormat()
     lines = _numbered_lines(file, given, flags=table is not None)
     if form in ("csv", "tsv"):
-        return _table_rows(lines, form, columns, given, remedies or {})
+        return _table_rows(lines, form, columns, given, remedies or {}, flags=table is not None)
     return _line_rows(lines, form, columns)
 
 
@@ -208,6 +215,8 @@ def _table_rows(
     columns: Sequence[str],
     table: TableFormat,
     remedies: Mapping[str, str],
+    *,
+    flags: bool,
 ) -> Iterator[Row]:
     """The rows of a csv or tsv file, whose first line names the columns."""
     separator = table.separator or ("," if form == "csv" else "\t")
@@ -223,7 +232,8 @@ def _table_rows(
         raise header
     for column in columns:
         if header.count(column) != 1:
-            raise WordwaveError(no_column(column, header, remedies.get(column, "")))
+            problem = no_column(column, header, remedies.get(column, ""))
+            raise WordwaveError(_other_delimiter(column, header, flags=flags) or problem)
     names: list[str] = []
     for name in header:  # repeated ones become NAME.1, NAME.2, …
         candidates = chain([name], (f"{name}.{n}" for n in count(1)))
@@ -297,15 +307,25 @@ def _unquoted(cell: str) -> str:
     return cell if '"' in inside.replace('""', "") else inside.replace('""', '"')
 
 
+def _other_delimiter(column: str, header: list[str], *, flags: bool) -> str:
+    """What is wrong if a column is missing because cells are separated otherwise; "" if not."""
+    if len(header) != 1:
+        return ""
+    for separator, name in SEPARATORS.items():
+        if separator in header[0]:
+            given = '"tab"' if separator == "\t" else f'"{separator}"'
+            remedy = f"--delimiter {given}" if flags else f"table=TableFormat(delimiter={given})"
+            return (
+                f"there is no column {column!r}, only {clipped(header[0])}: if {name} separate the "
+                f"cells, {remedy}"
+            )
+    return ""
+
+
 def no_column(column: str, columns: list[str], remedy: str = "") -> str:
     """What is wrong if a column is not there exactly once, and how another one is chosen."""
     if columns.count(column) > 1:
         return f"column {column!r} must occur once, got it {columns.count(column)} times"
-    if len(columns) == 1 and ";" in columns[0]:
-        return (
-            f"there is no column {column!r}: cells are separated by semicolons, not commas: "
-            '--delimiter ";"'
-        )
     hint = suggestion(column, columns, cutoff=0.5)
     shown = ", ".join(clipped(name) for name in columns[:20])
     more = ", …" if len(columns) > 20 else ""

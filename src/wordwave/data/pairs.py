@@ -38,9 +38,9 @@ class PairDataConfig(Limited):
     dev: str | None = None
     """Validation set, which selects the best epoch: a file; by default a part of the training pairs
     (--dev-share), cut so that it shares no sentence with the others."""
-    dev_share: Annotated[float, FRACTION] = DEV_SHARE
+    dev_share: Annotated[float | None, FRACTION] = None
     """Fraction of the training pairs held out as validation set; 0 for none, which keeps the last
-    epoch."""
+    epoch. By default a tenth. Not where there is a validation set."""
     test: str | None = None
     """Test set: a file, evaluated once at the end."""
     text_a: str = "text_a"
@@ -191,15 +191,24 @@ def load_part(name: str, split: str) -> TextPairs:
 
 
 def load_pair_splits(name: str) -> PairSplits:
-    """A data set by name, labels as class names."""
+    """A data set by name, labels as class names; without an official validation set, that is a
+    tenth of the training pairs."""
+    parts = official_pairs(name)
+    if parts.dev is not None:
+        return parts
+    has_classes = bool(dataset_named(name, "matching").classes)
+    return PairSplits(*hold_out(parts.train, keep_classes=has_classes), parts.test)
+
+
+def official_pairs(name: str) -> PairSplits:
+    """A data set by name, labels as class names; `dev` is `None` without a validation set."""
     if name == BUILT_IN:
         return _built_in()
     dataset = dataset_named(name, "matching")
     test = load_part(name, "test") if dataset.has("test") else None
     if dataset.has("train") and dataset.has("dev"):
         return PairSplits(load_part(name, "train"), load_part(name, "dev"), test)
-    pairs = load_part(name, "train" if dataset.has("train") else "dev")
-    return PairSplits(*hold_out(pairs, keep_classes=bool(dataset.classes)), test)
+    return PairSplits(load_part(name, "train" if dataset.has("train") else "dev"), None, test)
 
 
 def _built_in() -> PairSplits:

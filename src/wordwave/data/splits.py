@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
+from numbers import Real
 from pathlib import Path
+from reprlib import repr as clipped
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wordwave.data.columns import CodedLabels
@@ -20,6 +22,7 @@ from wordwave.limits import FRACTION, Limited
 
 if TYPE_CHECKING:
     from wordwave.data.columns import Indices
+    from wordwave.data.pairs import PairDataConfig
 
 FROM_HUB = "hf:"
 N_FOLDS = 10
@@ -91,11 +94,28 @@ def held_out_share(n: int, share: float | None = None, *, patience: int = 0) -> 
     """
     if share is None:
         return 0.0 if n < FEW and not patience else min(DEV_SHARE, MOST_HELD_OUT / n)
-    if not 0 <= share < 1:
-        raise WordwaveError(f"dev_share must be at least 0 and below 1, got {share}")
+    if not isinstance(share, Real) or not 0 <= share < 1:
+        raise WordwaveError(f"dev_share must be at least 0 and below 1, got {clipped(share)}")
     if share == 0 and patience:
         raise WordwaveError(f"patience needs a dev_share above 0, got patience {patience}")
     return share
+
+
+def check_one_dev(data: DataConfig | PairDataConfig) -> None:
+    """Refuse a `dev_share` beside a validation file, where it would be ignored."""
+    if data.dev is not None and data.dev_share is not None:
+        raise WordwaveError(
+            f"dev and dev_share both choose the validation set, got {data.dev!r} and "
+            f"{data.dev_share}: leave one of them out"
+        )
+
+
+def check_no_share(data: DataConfig | PairDataConfig) -> None:
+    """Refuse a `dev_share` of a data set that has a validation set, where it would be ignored."""
+    if data.dev_share is not None:
+        raise WordwaveError(
+            f"{data.data!r} has a validation set, got dev_share {data.dev_share}: leave it out"
+        )
 
 
 def stratified_split(labels: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -161,17 +181,12 @@ def load_examples(data: DataConfig, *, patience: int = 0, strict: bool = True) -
         patience: of early stopping, which needs validation examples.
         strict: refuse a `dev_share` where there is a validation set, instead of ignoring it.
     """
-    if strict and data.dev is not None and data.dev_share is not None:
-        raise WordwaveError(
-            f"dev and dev_share both choose the validation set, got {data.dev!r} and "
-            f"{data.dev_share}: leave one of them out"
-        )
+    if strict:
+        check_one_dev(data)
     parts = _named_examples(data)
     if parts.dev is not None:
-        if strict and data.dev_share is not None:
-            raise WordwaveError(
-                f"{data.data!r} has a validation set, got dev_share {data.dev_share}: leave it out"
-            )
+        if strict:
+            check_no_share(data)
         return parts
     is_named = data.data in names("classification")
     if is_named and data.dev_share is None:

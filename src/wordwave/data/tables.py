@@ -221,10 +221,12 @@ def _problem(
 
 
 def _share_read(source: Path | IO[bytes], file: IO[bytes]) -> Callable[[], float]:
-    """How much of a file has been read, from 0 to 1; of a compressed one, of its bytes."""
-    if not isinstance(source, Path):
+    """How much of a file has been read, from 0 to 1; of a compressed one, of its bytes. Of a stream
+    or a named pipe it is not known, and 0."""
+    raw = getattr(file, "fileobj", None) or file
+    if not isinstance(source, Path) or not raw.seekable():
         return lambda: 0.0
-    raw, size = getattr(file, "fileobj", None) or file, max(source.stat().st_size, 1)
+    size = max(source.stat().st_size, 1)
     return lambda: raw.tell() / size
 
 

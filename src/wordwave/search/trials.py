@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import product
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from wordwave.config_io import dump_yaml, fits, flatten, to_dict, with_settings
 from wordwave.data.splits import DEV_SHARE, Splits
@@ -64,8 +64,8 @@ class _Scored(TypedDict, total=False):
 
     score: float
     """Of the complete model on the validation set, unless the trial was stopped."""
-    epochs: Count
-    """That it was trained for."""
+    epochs: Annotated[int, lambda n: n >= 0]
+    """Completed ones; with `eval_every`, 0 of a training that ends within the first one."""
 
 
 class _Result(_Trial, _Scored):
@@ -315,8 +315,8 @@ def _has_score(result: Record) -> bool:
 
 
 def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> float:
-    """Train, reporting the accuracy on the validation set to the trial: after each epoch, or after
-    the last one of each percent of the training.
+    """Train, reporting the accuracy on the validation set to the trial: of each evaluation, or of
+    the last one in each percent of the training.
 
     Returns:
         The score of the complete model on the validation set.
@@ -327,7 +327,9 @@ def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> fl
     from wordwave.training.loop import Epoch
 
     job = ClassificationJob(config).prepare(parts)
-    training = job.training()
+    training, settings = job.training(), config.training
+    per_epoch = ceil(len(training.batches(0)) / settings.grad_accumulation)
+    between = settings.eval_every or per_epoch
 
     def percent(steps: float) -> int:  # comparable over batch sizes
         return min(ceil(100 * steps / training.n_steps), 100)
@@ -341,7 +343,7 @@ def train_trial(config: ClassificationConfig, parts: Splits, trial: Trial) -> fl
             trial.set_user_attr(EPOCHS, report.epoch)
             is_last = report.step == training.n_steps
             # A trial takes one value for each percentage.
-            if is_last or percent(report.step + report.step / report.epoch) > now:
+            if is_last or percent(report.step + between) > now:
                 trial.report(report.scores["accuracy"], now)
                 reported = now
                 if trial.should_prune():

@@ -98,17 +98,6 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
     new_network: Callable[[], Classifier]
     """Another network with the same initial weights."""
 
-    def __init__(self, config: ClassificationConfig) -> None:
-        super().__init__(config)
-        self.share_is_given = config.data.dev_share is not None
-        """Whether the user asks for a `dev_share`; that of a run is taken over."""
-
-    @classmethod
-    def from_run(cls, folder: Path) -> ClassificationJob:
-        job = super().from_run(folder)
-        job.share_is_given = False
-        return job
-
     @property
     def may_differ(self) -> tuple[str, ...]:
         model = self.config.model

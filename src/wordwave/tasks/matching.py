@@ -17,10 +17,11 @@ from wordwave.data.pairs import (
     PairSplits,
     TextPairs,
     hold_out,
-    load_pair_splits,
+    official_pairs,
     pair_set_names,
     read_pairs,
 )
+from wordwave.data.splits import DEV_SHARE, check_no_share, check_one_dev, held_out_share
 from wordwave.data.tables import label_cell, number_cell
 from wordwave.errors import WordwaveError, suggestion
 from wordwave.memory import check_training_fits
@@ -198,7 +199,8 @@ class MatchingJob(SentenceJob[MatchingConfig, PairSplits]):
     test: EncodedPairs | None
 
     def load_data(self) -> PairSplits:
-        return load_pairs(self.config.data)
+        data, patience = self.config.data, self.config.training.patience
+        return load_pairs(data, patience=patience, strict=self.share_is_given)
 
     def prepare(self, data: PairSplits) -> MatchingJob:
         config = self.config
@@ -319,8 +321,36 @@ def _line(scores: dict[str, Any]) -> str:
     return f"{shown}, {scores['n']:,} pairs"
 
 
-def load_pairs(data: PairDataConfig) -> PairSplits:
-    """Training, validation and test pairs; `test` is `None` if none are named."""
+def load_pairs(data: PairDataConfig, *, patience: int = 0, strict: bool = True) -> PairSplits:
+    """Training, validation and test pairs; `test` is `None` if none are named, `dev` if none are
+    held out.
+
+    Args:
+        patience: of early stopping, which needs validation pairs.
+        strict: refuse a `dev_share` or patience that would be ignored.
+    """
+    if strict:
+        check_one_dev(data)
+    parts = _named_pairs(data)
+    if parts.dev is not None:
+        if strict:
+            check_no_share(data)
+        return parts
+    share = DEV_SHARE if data.dev_share is None else data.dev_share
+    share = held_out_share(len(parts.train), share, patience=patience if strict else 0)
+    if not share:
+        return parts
+    held_out = hold_out(
+        parts.train,
+        share=share,
+        keep_classes=not data.predicts_scores,
+        remedy="name one with --dev, or train without one, --dev-share 0",
+    )
+    return PairSplits(*held_out, parts.test)
+
+
+def _named_pairs(data: PairDataConfig) -> PairSplits:
+    """The pairs that a config names; `dev` is `None` if it is to be cut."""
     if not data.data:
         raise WordwaveError(
             "there must be pairs to train on: --data FILE.tsv, --data built-in, or --data NAME "
@@ -331,7 +361,7 @@ def load_pairs(data: PairDataConfig) -> PairSplits:
             raise WordwaveError(
                 f"--dev, --test and --similarity go with files of your own, not with {data.data!r}"
             )
-        return load_pair_splits(data.data)
+        return official_pairs(data.data)
     hint = suggestion(data.data, pair_set_names())
     if hint and not Path(data.data).exists():
         raise WordwaveError(f"there is no data set or file {data.data!r}{hint}")
@@ -344,11 +374,4 @@ def load_pairs(data: PairDataConfig) -> PairSplits:
         read_pairs(file, **columns) if file else None for file in (data.data, data.dev, data.test)
     )
     assert train is not None
-    if dev is None and data.dev_share:
-        train, dev = hold_out(
-            train,
-            share=data.dev_share,
-            keep_classes=not is_score,
-            remedy="name one with --dev, or train without one, --dev-share 0",
-        )
     return PairSplits(train, dev, test)

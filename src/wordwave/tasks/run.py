@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -15,10 +14,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from wordwave.config_io import REPLACING, conform, flatten, read_json, task_of
+from wordwave.config_io import REPLACING, conform, flatten, read_json, task_of, with_settings
 from wordwave.errors import WordwaveError
 from wordwave.files import check_writable, write_text
 from wordwave.memory import check_training_fits
+from wordwave.migrate import may_be_default
 from wordwave.models.utils import count_fitted
 from wordwave.tasks.run_folder import (
     RESULT,
@@ -139,6 +139,8 @@ class Job(ABC, Generic[Config, Data]):
 
     def __init__(self, config: Config) -> None:
         self.config: Any = config
+        self.given: Collection[str] = ()
+        """The settings that the user gave, by the names of their flags, even if as by default."""
         self.notes: list[str] = []
         """What the user should know about the data."""
 
@@ -272,11 +274,14 @@ class Job(ABC, Generic[Config, Data]):
             raise WordwaveError(f"'{folder}' is a file, not a run folder: choose another --out")
         if not (folder / "config.yaml").exists():
             return
-        run = read_config(folder, self.model_class.task, type(self.config))
-        config: Any = self.config
-        if getattr(config.data, "dev_share", run) is None:  # not given: as the run has it
-            config = replace(config, data=replace(config.data, dev_share=run.data.dev_share))
-        there = flatten(run)
+        task, kind = self.model_class.task, type(self.config)
+        there, here, usual = map(flatten, (read_config(folder, task, kind), self.config, kind()))
+        taken = {  # not given: as the run has it
+            name: there[name]
+            for name in may_be_default(there, task)
+            if name not in self.given and here[name] == usual[name]
+        }
+        config: Any = with_settings(self.config, **taken)
         for name, value in flatten(config).items():
             if there[name] != value and name not in self.may_differ:
                 raise WordwaveError(

@@ -23,6 +23,7 @@ from wordwave.text.tokenizers import BPETokenizer, TextTokenizer, build_tokenize
 from wordwave.text.vocabulary import Vocabulary
 
 N = TypeVar("N", bound=nn.Module)
+S = TypeVar("S", bound="SentenceJob[Any, Any]")
 ENDINGS = ("*.npy", ".bin", ".bin.gz", ".vec", ".vec.gz", ".txt")
 """What may follow the name of pretrained vectors in the data home."""
 
@@ -32,6 +33,17 @@ class SentenceJob(Job[Config, Data]):
 
     examples: ClassVar[str]
     """What --data names, for messages."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.share_is_given = self.config.data.dev_share is not None
+        """Whether the user asks for a `dev_share`; that of a run is taken over."""
+
+    @classmethod
+    def from_run(cls: type[S], folder: Path) -> S:
+        job = super().from_run(folder)
+        job.share_is_given = False
+        return job
 
     def only_class(self) -> str | None:
         """The class that all training examples are predicted as, if there is one."""
