@@ -300,16 +300,14 @@ class SentenceModel(nn.Module):
         is_traced = self.bigrams is not None and has_no_values(batch.ids)
         if not self.sums_words or is_traced:
             return self.sentence_vectors(*batch.padded())
-        x = summed(self.embedding, batch, **self.sum_options(batch))
+        added = None if self.bigrams is None else bigrams_of(self.bigrams, batch)
+        x = summed(self.embedding, batch, **self.sum_options(), added=added)
         return cx.magnitude(x) if self.by_magnitude else x
 
-    def sum_options(self, batch: Batch) -> dict[str, Any]:
-        """How a model that `sums_words` does it: the options of `summed`."""
-        return {
-            "power": self._power,
-            "dropout": self.config.word_vector_dropout if self._drops else 0.0,
-            "added": None if self.bigrams is None else bigrams_of(self.bigrams, batch),
-        }
+    def sum_options(self) -> dict[str, float]:
+        """How a model that `sums_words` does it: options of `summed`."""
+        dropout = self.config.word_vector_dropout if self._drops else 0.0
+        return {"power": self._power, "dropout": dropout}
 
     @property
     def _power(self) -> float:

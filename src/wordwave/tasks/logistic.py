@@ -81,15 +81,14 @@ def logistic_regression(
     # A vector holds α and the bias in [0], XXᵀα and the bias in [1].
     at = np.zeros((2, len(targets) + 1, n_classes))
 
-    def vector(by_logits: Any, of_texts: Any) -> tuple[Any, float]:
-        """A gradient, or a product with the Hessian, and its largest element."""
+    def vector(by_logits: Any, of_texts: Any) -> tuple[Any, tuple[Any, ...]]:
+        """A gradient, or a product with the Hessian; and its coefficients and bias."""
         found = np.empty_like(at)
         found[:, -1] = by_logits.sum(0)
         np.add(by_logits, penalty * of_texts, out=found[0, :-1])
         coefficients = features.coefficients(found[0, :-1])
         found[1, :-1] = features.logits(*coefficients)
-        parts = (*coefficients, found[0, -1])
-        return found, max(float(abs(part).max(initial=0.0)) for part in parts)
+        return found, (*coefficients, found[0, -1])
 
     def objective(point: Any) -> tuple[float, Any]:
         value, by_logits = cross_entropy(_logits(point), targets, weights)
@@ -101,8 +100,8 @@ def logistic_regression(
     first, n_products = 0.0, 0
     value, by_logits = objective(at)
     while n_products < MAX_PRODUCTS:
-        gradient, largest = vector(by_logits, at[0, :-1])
-        if largest <= TOLERANCE:
+        gradient, parts = vector(by_logits, at[0, :-1])
+        if all(abs(part).max(initial=0.0) <= TOLERANCE for part in parts):
             break
         size = _inner(gradient, gradient)
         first = first or size

@@ -1,0 +1,232 @@
+"""A training step of a bag of words: the loss and its gradients, and the update."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from wordwave.kernels.base import FASTMATH, OPTIONS, compiled_once, kept_numbers
+from wordwave.kernels.steps import adam_rows
+from wordwave.kernels.waves import (
+    first_outside,
+    pair_rows,
+    rows_in_use,
+    sentence_gradients,
+    sum_sentence,
+)
+
+_ZERO = np.float32(0.0)
+
+
+@njit(**OPTIONS | {"fastmath": FASTMATH | {"reassoc"}})
+def _dot(x, matrix, j):
+    """Σ x·matrix[j]; vector units add in an order of their own, the same at every run."""
+    total = _ZERO
+    for k in range(len(x)):
+        total += x[k] * matrix[j, k]
+    return total
+
+
+@njit(**OPTIONS)
+def _cross_entropy(p, target, weight):
+    """The weighted cross-entropy of logits p, which become its gradient. Shape: p (C,)"""
+    highest, total = p[0], 0.0
+    for c in range(len(p)):
+        highest = max(highest, p[c])
+    of_target = p[target] - highest
+    for c in range(len(p)):
+        p[c] = np.exp(p[c] - highest)
+        total += p[c]
+    for c in range(len(p)):
+        p[c] = weight * (p[c] / total - (1.0 if c == target else 0.0))
+    return weight * (np.log(total) - of_target)
+
+
+@njit(**OPTIONS)
+def _cross_entropies(p, b, labels, weights):
+    """As `_cross_entropy` of sentence b, the sum of those of each class by itself. Shape: p (C,)"""
+    loss = 0.0
+    for c in range(len(p)):
+        weight = np.float64(weights[b, c if weights.shape[1] > 1 else 0]) if len(weights) else 1.0
+        is_true, shrunk = 1.0 if labels[b, c] else 0.0, np.exp(-abs(p[c]))
+        loss += weight * (max(p[c], 0.0) - is_true * p[c] + np.log1p(shrunk))
+        p[c] = weight * ((1.0 if p[c] > 0 else shrunk) / (1.0 + shrunk) - is_true)
+    return loss
+
+
+@njit(**OPTIONS)
+def _positive(values, places):
+    """The places of values above 0, first in `places`; returns their number."""
+    n = 0
+    for k in range(len(values)):
+        places[n] = k  # without a branch, which would be guessed wrongly half of the time
+        n += values[k] > 0
+    return n
+
+
+@njit(**OPTIONS)
+def _head_step(b, x, head, given, drops, of_head, z, kept, units, kept_units, places, p):
+    """The loss of sentence b by the head of `bag_gradients`. Adds to the gradients of its weights,
+    and writes that of x to x. Units that are dropped or below 0 are left out of all products.
+
+    Shape: x, z, kept (W,), units, kept_units (H,), places (H + 1,), p (C,)
+    """
+    w1, b1, w2, b2 = head
+    dw1, db1, dw2, db2 = of_head
+    targets, labels, weights = given
+    scale, drop, seed1, seed2 = drops
+    kept_numbers(scale, b, drop, seed1, kept)
+    for k in range(len(x)):
+        z[k] = x[k] * kept[k]
+    if len(units):
+        kept_numbers(scale, b, drop, seed2, kept_units)
+        units[:] = 0
+        for n in range(_positive(kept_units, places)):
+            j = places[n]
+            units[j] = max(_dot(z, w1, j) + b1[j], _ZERO) * kept_units[j]
+    top = units if len(units) else z
+    for c in range(len(p)):
+        p[c] = np.float64(_dot(top, w2, c) + b2[c])
+    if len(targets):
+        loss = _cross_entropy(p, targets[b], np.float64(weights[b, 0]) if len(weights) else 1.0)
+    else:
+        loss = _cross_entropies(p, b, labels, weights)
+    x[:] = 0
+    back = kept_units if len(units) else x
+    back[:] = 0
+    for c in range(len(p)):
+        g = np.float32(p[c])
+        db2[c] += g
+        for k in range(len(top)):
+            dw2[c, k] += g * top[k]
+            back[k] += g * w2[c, k]
+    for n in range(_positive(units, places)):
+        j = places[n]
+        g = back[j] * scale
+        db1[j] += g
+        for k in range(len(x)):
+            dw1[j, k] += g * z[k]
+            x[k] += g * w1[j, k]
+    for k in range(len(x)):
+        x[k] *= kept[k]
+    return loss
+
+
+@njit(**OPTIONS)
+def _fits(tokens, tables, keys, given, n_classes):
+    """Whether all that is looked up is there."""
+    ids, starts, positions, weights = tokens
+    targets, labels, _ = given
+    n_texts = max(len(targets), len(labels))
+    if not len(ids) == len(positions) == len(weights) or len(starts) != n_texts + 1:
+        return False
+    if starts[0] != 0 or starts[-1] != len(ids) or len(keys) > len(tables[3]):
+        return False
+    for b in range(n_texts):
+        if starts[b + 1] < starts[b]:
+            return False
+    return first_outside(ids, len(tables[0])) < 0 and first_outside(targets, n_classes) < 0
+
+
+@compiled_once
+def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given, drops):
+    """The weighted sum of the cross-entropies of a bag whose head has one hidden layer, or none if
+    w1 has no rows, and its gradients. Without targets, the cross-entropies are those of each class
+    by itself.
+
+    Returns whether all numbers are in range, the loss, the rows in use of the tables of words and
+    of bigrams, and the gradients of these rows and of the head.
+
+    Args:
+        tokens: ids, starts, positions and weights, as of `sum_waves`.
+        tables: amplitude, frequency, phase and bigrams, as of `sum_waves`.
+        needed: which of them need a gradient.
+        bigrams: which sentences keep theirs, the keys of the table, or none, and its scale.
+        sums: padding and power, as of `sum_waves`.
+        word_drops: scale, drop and seed, as of `sum_waves`.
+        head: w1 (H, W), b1 (H,), w2 (C, H or W), b2 (C,).
+        given: targets (B,), or (0,) with labels (B, C), and weights (B, 1), (B, C), or (0, 1)
+            for 1.
+        drops: scale, drop and two seeds of dropout before each layer of the head.
+    """
+    ids, starts, positions, weights = tokens
+    amplitude, frequency, phase, more = tables
+    keeps, keys, more_scale = bigrams
+    padding, power = sums
+    scale, drop, seed = word_drops
+    w1, b1, w2, b2 = head
+    n_words, n_dims = amplitude.shape
+    fits = _fits(tokens, tables, keys, given, len(w2))
+    extra = np.empty(len(ids) if fits and len(keys) else 0, np.int64)
+    if len(extra):
+        pair_rows(ids, starts, keeps, keys, n_words, extra)
+    rows, slots = rows_in_use(ids[: len(ids) if fits else 0], n_words, padding)
+    more_rows, more_slots = rows_in_use(extra, len(more), 0)
+    of_amplitude = np.zeros((len(rows) if needed[0] else 0, n_dims), np.float32)
+    n_frequencies = 1 if len(frequency) == 1 else len(rows)
+    of_frequency = np.zeros((n_frequencies if needed[1] else 0, n_dims), np.float32)
+    of_phase = np.zeros((len(rows) if needed[2] else 0, n_dims), np.float32)
+    of_more = np.zeros((len(more_rows) if needed[3] else 0, n_dims), np.float32)
+    of_head = np.zeros_like(w1), np.zeros_like(b1), np.zeros_like(w2), np.zeros_like(b2)
+    n_texts = len(starts) - 1 if fits else 0
+    longest = 2  # with one row, they are not kept
+    for b in range(n_texts):
+        longest = max(longest, starts[b + 1] - starts[b])
+    vectors = np.empty((longest, n_dims), np.float32)
+    cosines, sines = np.empty_like(vectors), np.empty_like(vectors)
+    mask = np.empty(n_dims, np.float32)
+    along, across = np.empty_like(mask), np.empty_like(mask)
+    x = np.empty(w1.shape[1], np.float32)
+    z, kept = np.empty_like(x), np.empty_like(x)
+    units, kept_units = np.empty(len(w1), np.float32), np.empty(len(w1), np.float32)
+    places = np.empty(len(w1) + 1, np.int64)
+    p = np.empty(len(w2))
+    loss = 0.0
+    for b in range(n_texts):
+        x[:] = 0
+        sum_sentence(
+            b, ids, starts, positions, weights, amplitude, frequency, phase, extra, more,
+            more_scale, padding, power, scale, drop, seed, x, mask, vectors, cosines, sines,
+        )  # fmt: skip
+        loss += _head_step(b, x, head, given, drops, of_head, z, kept, units, kept_units, places, p)
+        sentence_gradients(
+            b, ids, starts, positions, weights, amplitude, frequency, phase, extra, more,
+            more_scale, padding, power, scale, drop, seed, x, mask, vectors, cosines, sines,
+            slots, more_slots, of_amplitude, of_frequency, of_phase, of_more, along, across,
+        )  # fmt: skip
+    return fits, loss, rows, more_rows, (of_amplitude, of_frequency, of_phase, of_more), of_head
+
+
+@njit(**OPTIONS)
+def _square_sum(x):
+    """Σ x², in float64, eight sums at a time. Shape: (n, W)"""
+    sums = np.zeros(8)
+    for i in range(x.shape[0]):
+        row, whole = x[i], x.shape[1] // 8 * 8
+        for start in range(0, whole, 8):
+            for k in range(8):
+                value = np.float64(row[start + k])
+                sums[k] += value * value
+        for d in range(whole, x.shape[1]):
+            sums[0] += np.float64(row[d]) * np.float64(row[d])
+    return sums.sum()
+
+
+@compiled_once
+def bag_update(rows, gradients, tables, means, squares, numbers, factor, max_norm):
+    """One step of AdamW on some rows of each table, with the gradients times a factor, and their
+    norm clipped.
+
+    Shape: as many rows (n,), gradients (n, W), tables, means, squares (V, W) and rows of numbers
+    (·, 6), the last arguments of `adam_rows`
+    """
+    total = 0.0
+    for i in range(len(gradients)):
+        total += _square_sum(gradients[i])
+    scale = np.float32(factor * min(max_norm / (factor * np.sqrt(total) + 1e-6), 1.0))
+    for i in range(len(gradients)):
+        n = numbers[i]
+        adam_rows(
+            rows[i], gradients[i], scale, tables[i], means[i], squares[i],
+            n[0], n[1], n[2], n[3], n[4], n[5],
+        )  # fmt: skip
