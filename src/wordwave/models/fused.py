@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,9 @@ class FusedBag:
         head = [tensor for layer in linear for tensor in (layer.weight, layer.bias)]
         if len(linear) == 1:
             head = [torch.empty(0, model.sentence_dim), torch.empty(0), *head]
-        none = torch.empty(0, model.config.dim)
-        self.model, self.n_linear = model, len(linear)
+        none, padding = torch.empty(0, model.config.dim), model.embedding.padding_idx
+        self.model, self.bigrams, self.n_linear = model, model.bigrams, len(linear)
+        self.padding = -1 if padding is None else padding
         self.tables = [_Weights(none if t is None else t, trained, by_row=True) for t in tables]
         self.head = [_Weights(tensor, trained, by_row=False) for tensor in head]
         self.found: list[tuple[Any, Any]] = []
@@ -79,15 +81,14 @@ class FusedBag:
         """
         kernels, model = compiled(), self.model
         assert kernels is not None
-        bigrams = (np.empty(0, np.bool_), _NO_TARGETS, np.float32(1.0))
-        if model.bigrams is not None:
-            kept = model.bigrams.draw_kept(batch.size)
+        bigrams = _NO_BIGRAMS
+        if self.bigrams is not None:
+            kept = self.bigrams.draw_kept(batch.size)
             keeps = np.ones(batch.size, np.bool_) if kept is None else kept.numpy()
-            bigrams = (keeps, model.bigrams.keys.numpy(), np.float32(BIGRAM_SCALE))
-        options = model.sum_options()
+            bigrams = (keeps, self.bigrams.keys.numpy(), np.float32(BIGRAM_SCALE))
+        options, p = model.sum_options(), model.config.dropout
         drops = options["dropout"]
         word_drops = _drops(drops, draw_seed() if drops else 0)
-        p, padding = model.config.dropout, model.embedding.padding_idx
         seeds = [draw_seed() if p else 0 for _ in range(self.n_linear)]
         several = targets.dim() > 1
         fits, loss, rows, more_rows, of_tables, of_head = kernels.bag_gradients(
@@ -95,7 +96,7 @@ class FusedBag:
             tuple(part.values for part in self.tables),
             tuple(part.is_trained for part in self.tables),
             bigrams,
-            (-1 if padding is None else padding, options["power"]),
+            (self.padding, options["power"]),
             word_drops,
             tuple(part.values for part in self.head),
             (
@@ -128,13 +129,13 @@ class FusedBag:
             if not part.is_trained:
                 given.append(_NOTHING)
                 continue
-            step, state = part.state()
+            step, arrays = part.state()
             step += 1
             key = (id(part.group), float(step))
             if key not in known:
-                known[key] = np.array(adam_numbers(part.group, int(step)))
+                known[key] = adam_numbers(part.group, int(step))
             numbers[i] = known[key]
-            given.append((*found, *state))
+            given.append((*found, *arrays))
         kernels.bag_update(*zip(*given, strict=True), numbers, factor, max_norm)
         self.found = []
 
@@ -151,7 +152,10 @@ class _Weights:
         self.tensor, self.by_row = tensor, by_row
         self.optimizer, self.group = trained.get(tensor, (None, {}))
         self._values, self._address = np.empty(0, np.float32), -1
-        self._state: tuple[tuple[Tensor, ...], Any, list[Any]] = (), None, []
+        is_row_adam = isinstance(self.optimizer, RowAdam)
+        self._names = ("mean", "square") if is_row_adam else ("exp_avg", "exp_avg_sq")
+        self._tensors: list[Tensor] = []
+        self._step, self._arrays = np.zeros(()), list[Any]()
 
     @property
     def is_trained(self) -> bool:
@@ -161,23 +165,24 @@ class _Weights:
     def values(self) -> Any:
         if self.tensor.data_ptr() != self._address:
             self._values, self._address = self.tensor.detach().numpy(), self.tensor.data_ptr()
+            self._tensors = []
         return self._values
 
     def state(self) -> tuple[Any, list[Any]]:
         """The optimizer's step, and the rows of the parameter, its mean and its mean square."""
         assert self.optimizer is not None
-        names = ("mean", "square") if isinstance(self.optimizer, RowAdam) else _OF_ADAMW
         state = self.optimizer.state[self.tensor]
         if not state:
             like = torch.zeros_like(self.tensor)
-            state |= {"step": torch.zeros(()), names[0]: like, names[1]: like.clone()}
-        tensors = (self.tensor, state["step"], *(state[name] for name in names))
+            state |= {"step": torch.zeros(()), **{name: like.clone() for name in self._names}}
+        tensors = [state["step"], *(state[name] for name in self._names)]
         # A checkpoint that is loaded brings tensors of its own.
-        if tuple(map(id, tensors)) != tuple(map(id, self._state[0])):
-            values, step, *moments = (tensor.detach().numpy() for tensor in tensors)
-            rows = [a if self.by_row else a.reshape(1, -1) for a in (values, *moments)]
-            self._state = tensors, step, rows
-        return self._state[1:]
+        if len(self._tensors) == 0 or any(map(is_not, tensors, self._tensors)):
+            self._step, *moments = (tensor.detach().numpy() for tensor in tensors)
+            arrays = (self.values, *moments)
+            self._arrays = [a if self.by_row else a.reshape(1, -1) for a in arrays]
+            self._tensors = tensors
+        return self._step, self._arrays
 
 
 def _drops(p: float, *seeds: int) -> tuple[Any, ...]:
@@ -185,8 +190,8 @@ def _drops(p: float, *seeds: int) -> tuple[Any, ...]:
     return np.float32(1 / (1 - p)), threshold(p), *map(np.uint32, seeds)
 
 
-_OF_ADAMW = ("exp_avg", "exp_avg_sq")
 _FIRST = np.zeros(1, np.int64)
+_NO_BIGRAMS = np.empty(0, np.bool_), np.empty(0, np.int64), np.float32(1.0)
 _NO_TARGETS, _NO_LABELS = np.empty(0, np.int64), np.empty((0, 1), np.bool_)
 _NO_WEIGHTS = np.empty((0, 1), np.float32)
 _NOTHING = (np.empty(0, np.int64), *[np.empty((0, 1), np.float32)] * 4)

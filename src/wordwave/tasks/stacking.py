@@ -208,9 +208,12 @@ class TfIdf:
         of_grams = counts.n_grams.T @ np.concatenate([n_texts, _texts_with(self.unknown)])
         self.idf_words = _idf(n, n_texts)[:, None]
         self.idf_pairs = _idf(n, _column_sums(self.pairs))[:, None]
-        self.idf_grams = _idf(n, np.minimum(of_grams, n))[:, None]
-        self.grams = counts.n_grams.multiply(self.idf_grams.T).tocsr()
-        self.squares = counts.n_grams @ np.square(self.idf_grams)
+        # Half of the rows for n-grams are empty.
+        self.n_subwords, self.used = len(of_grams), np.flatnonzero(of_grams)
+        self.idf_grams = _idf(n, np.minimum(of_grams[self.used], n))[:, None]
+        n_grams = counts.n_grams[:, self.used]
+        self.grams = n_grams.multiply(self.idf_grams.T).tocsr()
+        self.squares = n_grams @ np.square(self.idf_grams)
         of_pairs = self.pairs @ np.square(self.idf_pairs)
         self.by_length = _inverse_root(self.words @ np.square(self.idf_words) + of_pairs)
         self.by_grams = _inverse_root(self._of_grams(self.squares))
@@ -243,13 +246,15 @@ class TfIdf:
     def tables(self, coefficients: tuple[Any, ...], bias: Any) -> Coefficients:
         """What a model with these coefficients adds up."""
         of_words, of_pairs, of_grams = coefficients
+        subwords = np.zeros((self.n_subwords, len(bias) + 1))
+        subwords[self.used] = np.hstack([self.idf_grams * of_grams, np.square(self.idf_grams)])
         return Coefficients(
             np.hstack([
                 self.idf_words * of_words, np.square(self.idf_words),
                 (self.grams @ of_grams)[: self.n_words], self.squares[: self.n_words],
             ]),
             np.hstack([self.idf_pairs * of_pairs, np.square(self.idf_pairs)]),
-            np.hstack([self.idf_grams * of_grams, np.square(self.idf_grams)]),
+            subwords,
             bias,
         )  # fmt: skip
 
