@@ -16,14 +16,16 @@ from wordwave.kernels.waves import (
 )
 
 _ZERO = np.float32(0.0)
+AT_ONCE = 256
+"""Tokens whose vectors are kept between the sums and their gradients."""
 
 
 @njit(**OPTIONS | {"fastmath": FASTMATH | {"reassoc"}})
-def _dot(x, matrix, j):
-    """Σ x·matrix[j]; vector units add in an order of their own, the same at every run."""
+def _dot(x, i, y, j):
+    """Σ x[i]·y[j]; vector units add in an order of their own, the same at every run."""
     total = _ZERO
-    for k in range(len(x)):
-        total += x[k] * matrix[j, k]
+    for k in range(x.shape[1]):
+        total += x[i, k] * y[j, k]
     return total
 
 
@@ -55,60 +57,70 @@ def _cross_entropies(p, b, labels, weights):
 
 
 @njit(**OPTIONS)
-def _positive(values, places):
-    """The places of values above 0, first in `places`; returns their number."""
-    n = 0
-    for k in range(len(values)):
-        places[n] = k  # without a branch, which would be guessed wrongly half of the time
-        n += values[k] > 0
-    return n
+def _positive(values, n, j, places):
+    """In which of n rows column j is above 0, first in `places`; returns their number."""
+    found = 0
+    for i in range(n):
+        places[found] = i  # without a branch, which would be guessed wrongly half of the time
+        found += values[i, j] > 0
+    return found
 
 
 @njit(**OPTIONS)
-def _head_step(b, x, head, given, drops, of_head, z, kept, units, kept_units, places, p):
-    """The loss of sentence b by the head of `bag_gradients`. Adds to the gradients of its weights,
-    and writes that of x to x. Units that are dropped or below 0 are left out of all products.
+def _head_step(first, n, x, head, given, drops, of_head, z, kept, units, kept_units, places, p):
+    """The loss of n sentences from `first` on by the head of `bag_gradients`. Adds to the gradients
+    of its weights, and writes those of x to x. Units that are dropped or below 0 are left out of
+    all products. The weights of a unit are read once for all sentences.
 
-    Shape: x, z, kept (W,), units, kept_units (H,), places (H + 1,), p (C,)
+    Shape: x, z, kept (n or more, W), units, kept_units (n or more, H), places (n + 1,), p (C,)
     """
     w1, b1, w2, b2 = head
     dw1, db1, dw2, db2 = of_head
     targets, labels, weights = given
     scale, drop, seed1, seed2 = drops
-    kept_numbers(scale, b, drop, seed1, kept)
-    for k in range(len(x)):
-        z[k] = x[k] * kept[k]
-    if len(units):
-        kept_numbers(scale, b, drop, seed2, kept_units)
-        units[:] = 0
-        for n in range(_positive(kept_units, places)):
-            j = places[n]
-            units[j] = max(_dot(z, w1, j) + b1[j], _ZERO) * kept_units[j]
-    top = units if len(units) else z
-    for c in range(len(p)):
-        p[c] = np.float64(_dot(top, w2, c) + b2[c])
-    if len(targets):
-        loss = _cross_entropy(p, targets[b], np.float64(weights[b, 0]) if len(weights) else 1.0)
-    else:
-        loss = _cross_entropies(p, b, labels, weights)
+    width, n_hidden = x.shape[1], len(w1)
+    for i in range(n):
+        kept_numbers(scale, first + i, drop, seed1, kept[i])
+        for k in range(width):
+            z[i, k] = x[i, k] * kept[i, k]
+        if n_hidden:
+            kept_numbers(scale, first + i, drop, seed2, kept_units[i])
+    units[:] = 0
+    for j in range(n_hidden):
+        for m in range(_positive(kept_units, n, j, places)):
+            i = places[m]
+            units[i, j] = max(_dot(z, i, w1, j) + b1[j], _ZERO) * kept_units[i, j]
     x[:] = 0
-    back = kept_units if len(units) else x
+    top, back = (units, kept_units) if n_hidden else (z, x)
     back[:] = 0
-    for c in range(len(p)):
-        g = np.float32(p[c])
-        db2[c] += g
-        for k in range(len(top)):
-            dw2[c, k] += g * top[k]
-            back[k] += g * w2[c, k]
-    for n in range(_positive(units, places)):
-        j = places[n]
-        g = back[j] * scale
-        db1[j] += g
-        for k in range(len(x)):
-            dw1[j, k] += g * z[k]
-            x[k] += g * w1[j, k]
-    for k in range(len(x)):
-        x[k] *= kept[k]
+    loss = 0.0
+    for i in range(n):
+        b = first + i
+        for c in range(len(p)):
+            p[c] = np.float64(_dot(top, i, w2, c) + b2[c])
+        if len(targets):
+            loss += _cross_entropy(
+                p, targets[b], np.float64(weights[b, 0]) if len(weights) else 1.0
+            )
+        else:
+            loss += _cross_entropies(p, b, labels, weights)
+        for c in range(len(p)):
+            g = np.float32(p[c])
+            db2[c] += g
+            for k in range(top.shape[1]):
+                dw2[c, k] += g * top[i, k]
+                back[i, k] += g * w2[c, k]
+    for j in range(n_hidden):
+        for m in range(_positive(units, n, j, places)):
+            i = places[m]
+            g = back[i, j] * scale
+            db1[j] += g
+            for k in range(width):
+                dw1[j, k] += g * z[i, k]
+                x[i, k] += g * w1[j, k]
+    for i in range(n):
+        for k in range(width):
+            x[i, k] *= kept[i, k]
     return loss
 
 
@@ -126,6 +138,20 @@ def _fits(tokens, tables, keys, given, n_classes):
         if starts[b + 1] < starts[b]:
             return False
     return first_outside(ids, len(tables[0])) < 0 and first_outside(targets, n_classes) < 0
+
+
+@njit(**OPTIONS)
+def _groups(starts, n_texts):
+    """Where groups of consecutive sentences end whose vectors stay in a near cache, and the most
+    tokens and sentences of one; two tokens or more, since with one row vectors are not kept."""
+    ends, n, first, longest, most = np.empty(n_texts, np.int64), 0, 0, 2, 0
+    while first < n_texts:
+        end = first + 1
+        while end < n_texts and starts[end + 1] - starts[first] <= AT_ONCE:
+            end += 1
+        longest, most = max(longest, starts[end] - starts[first]), max(most, end - first)
+        ends[n], n, first = end, n + 1, end
+    return ends[:n], longest, most
 
 
 @compiled_once
@@ -169,31 +195,37 @@ def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given
     of_more = np.zeros((len(more_rows) if needed[3] else 0, n_dims), np.float32)
     of_head = np.zeros_like(w1), np.zeros_like(b1), np.zeros_like(w2), np.zeros_like(b2)
     n_texts = len(starts) - 1 if fits else 0
-    longest = 2  # with one row, they are not kept
-    for b in range(n_texts):
-        longest = max(longest, starts[b + 1] - starts[b])
+    ends, longest, most = _groups(starts, n_texts)
     vectors = np.empty((longest, n_dims), np.float32)
     cosines, sines = np.empty_like(vectors), np.empty_like(vectors)
     mask = np.empty(n_dims, np.float32)
     along, across = np.empty_like(mask), np.empty_like(mask)
-    x = np.empty(w1.shape[1], np.float32)
+    x = np.empty((most, w1.shape[1]), np.float32)
     z, kept = np.empty_like(x), np.empty_like(x)
-    units, kept_units = np.empty(len(w1), np.float32), np.empty(len(w1), np.float32)
-    places = np.empty(len(w1) + 1, np.int64)
-    p = np.empty(len(w2))
-    loss = 0.0
-    for b in range(n_texts):
+    units = np.empty((most, len(w1)), np.float32)
+    kept_units = np.empty_like(units)
+    places, p = np.empty(most + 1, np.int64), np.empty(len(w2))
+    loss, first = 0.0, 0
+    for end in ends:
         x[:] = 0
-        sum_sentence(
-            b, ids, starts, positions, weights, amplitude, frequency, phase, extra, more,
-            more_scale, padding, power, scale, drop, seed, x, mask, vectors, cosines, sines,
+        for b in range(first, end):
+            sum_sentence(
+                b, ids, starts, positions, weights, amplitude, frequency, phase, extra, more,
+                more_scale, padding, power, scale, drop, seed, x[b - first],
+                starts[first], mask, vectors, cosines, sines,
+            )  # fmt: skip
+        loss += _head_step(
+            first, end - first, x, head, given, drops, of_head,
+            z, kept, units, kept_units, places, p,
         )  # fmt: skip
-        loss += _head_step(b, x, head, given, drops, of_head, z, kept, units, kept_units, places, p)
-        sentence_gradients(
-            b, ids, starts, positions, weights, amplitude, frequency, phase, extra, more,
-            more_scale, padding, power, scale, drop, seed, x, mask, vectors, cosines, sines,
-            slots, more_slots, of_amplitude, of_frequency, of_phase, of_more, along, across,
-        )  # fmt: skip
+        for b in range(first, end):
+            sentence_gradients(
+                b, ids, starts, positions, weights, amplitude, frequency, phase, extra, more,
+                more_scale, padding, power, scale, drop, seed, x[b - first],
+                starts[first], mask, vectors, cosines, sines,
+                slots, more_slots, of_amplitude, of_frequency, of_phase, of_more, along, across,
+            )  # fmt: skip
+        first = end
     return fits, loss, rows, more_rows, (of_amplitude, of_frequency, of_phase, of_more), of_head
 
 

@@ -102,12 +102,13 @@ def _share(weights, start, end, power):
 @njit(**OPTIONS)
 def sum_sentence(
     b, ids, starts, positions, weights, amplitude, frequency, phase,
-    extra, more, more_scale, padding, power, scale, drop, seed, out, kept, vectors, cosines, sines,
+    extra, more, more_scale, padding, power, scale, drop, seed, out,
+    origin, kept, vectors, cosines, sines,
 ):  # fmt: skip
-    """The sum of `sum_waves` for sentence b. The amplitudes of its token k, with their weight, and
-    its phasors stay in row k of the last three or, if they have one row, nowhere.
+    """The sum of `sum_waves` for sentence b. The amplitudes of token `origin` + k, with its weight,
+    and its phasors stay in row k of the last three or, if they have one row, nowhere.
 
-    Shape: out (D,) or (2·D,), zeros; kept (D,); vectors, cosines, sines (1 or ≥ length, D)
+    Shape: out (D,) or (2·D,), zeros; kept (D,); vectors, cosines, sines (1 or more, D)
     """
     n_dims = amplitude.shape[1]
     start, end = starts[b], starts[b + 1]
@@ -116,7 +117,7 @@ def sum_sentence(
     if frequency.shape[0] > 1 and phase.shape[0] == 0 and drop == 0:
         # The default by itself: with other cases in the same loop, it takes twice as long.
         for t in range(start, end):
-            i, j, k = ids[t], extra[t] if len(extra) else 0, t - start if is_kept else 0
+            i, j, k = ids[t], extra[t] if len(extra) else 0, t - origin if is_kept else 0
             _prefetch(t, ids, extra, amplitude, frequency, more)
             if i == padding:
                 continue
@@ -138,7 +139,7 @@ def sum_sentence(
     is_shared = not is_kept and frequency.shape[0] == 1 and phase.shape[0] == 0
     last = -1
     for t in range(start, end):
-        i, j, k = ids[t], extra[t] if len(extra) else 0, t - start if is_kept else 0
+        i, j, k = ids[t], extra[t] if len(extra) else 0, t - origin if is_kept else 0
         _prefetch(t, ids, extra, amplitude, frequency, more)
         if i == padding:
             continue
@@ -159,7 +160,8 @@ def sum_sentence(
 @njit(**OPTIONS)
 def sentence_gradients(
     b, ids, starts, positions, weights, amplitude, frequency, phase,
-    extra, more, more_scale, padding, power, scale, drop, seed, grad, kept, vectors, cosines, sines,
+    extra, more, more_scale, padding, power, scale, drop, seed, grad,
+    origin, kept, vectors, cosines, sines,
     slots, more_slots, of_amplitude, of_frequency, of_phase, of_more, along, across,
 ):  # fmt: skip
     """What sentence b adds to the gradients of `sum_waves_backward`. Vectors, cosines and sines are
@@ -173,7 +175,7 @@ def sentence_gradients(
     share = _share(weights, start, end, power) * scale
     is_kept = len(vectors) > 1
     for t in range(start, end):
-        i, j, k = ids[t], extra[t] if len(extra) else 0, t - start if is_kept else 0
+        i, j, k = ids[t], extra[t] if len(extra) else 0, t - origin if is_kept else 0
         if i == padding:
             continue
         slot, weight = slots[i], weights[t] * share
@@ -238,7 +240,7 @@ def sum_waves(
         sum_sentence(
             b, ids, starts, positions, weights, amplitude, frequency, phase,
             extra, more, more_scale, padding, power, scale, drop, seed, out[b],
-            kept, vectors, cosines, sines,
+            0, kept, vectors, cosines, sines,
         )  # fmt: skip
     return -1
 
@@ -262,7 +264,7 @@ def sum_waves_backward(
         sentence_gradients(
             b, ids, starts, positions, weights, amplitude, frequency, phase,
             extra, more, more_scale, padding, power, scale, drop, seed, grad[b],
-            kept, vectors, cosines, sines, slots, more_slots,
+            0, kept, vectors, cosines, sines, slots, more_slots,
             of_amplitude, of_frequency, of_phase, of_more, along, across,
         )  # fmt: skip
 

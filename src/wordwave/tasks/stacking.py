@@ -40,8 +40,9 @@ def n_subwords_of(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int
     """Rows for the n-grams of a vocabulary, two for each, so that most have one of their own, as
     far as there is room for them."""
     room = room_for_subwords(vocabulary, n_bigrams, n_classes)
-    distinct = len(np.unique(ngram_hashes(Words.of(vocabulary.words[UNKNOWN_ID + 1 :]))[0]))
-    return min(2 * distinct, MAX_SUBWORDS, room)
+    hashes = np.sort(ngram_hashes(Words.of(vocabulary.words[UNKNOWN_ID + 1 :]))[0])
+    distinct = len(hashes) and 1 + np.count_nonzero(np.diff(hashes))  # np.unique takes longer
+    return min(2 * int(distinct), MAX_SUBWORDS, room)
 
 
 def most_texts(n_classes: int) -> int:
