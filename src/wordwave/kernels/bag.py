@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -16,13 +18,15 @@ from wordwave.kernels.waves import (
 )
 
 _ZERO = np.float32(0.0)
+UNORDERED: dict[str, Any] = OPTIONS | {"fastmath": FASTMATH | {"reassoc"}}
+"""For sums that vector units add in an order of their own, the same at every run."""
 AT_ONCE = 256
 """Tokens whose vectors are kept between the sums and their gradients."""
 
 
-@njit(**OPTIONS | {"fastmath": FASTMATH | {"reassoc"}})
+@njit(**UNORDERED)
 def _dot(x, i, y, j):
-    """Σ x[i]·y[j]; vector units add in an order of their own, the same at every run."""
+    """Σ x[i]·y[j]"""
     total = _ZERO
     for k in range(x.shape[1]):
         total += x[i, k] * y[j, k]
@@ -229,19 +233,14 @@ def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given
     return fits, loss, rows, more_rows, (of_amplitude, of_frequency, of_phase, of_more), of_head
 
 
-@njit(**OPTIONS)
+@njit(**UNORDERED)
 def _square_sum(x):
-    """Σ x², in float64, eight sums at a time. Shape: (n, W)"""
-    sums = np.zeros(8)
+    """Σ x², in float64. Shape: (n, W)"""
+    total = 0.0
     for i in range(x.shape[0]):
-        row, whole = x[i], x.shape[1] // 8 * 8
-        for start in range(0, whole, 8):
-            for k in range(8):
-                value = np.float64(row[start + k])
-                sums[k] += value * value
-        for d in range(whole, x.shape[1]):
-            sums[0] += np.float64(row[d]) * np.float64(row[d])
-    return sums.sum()
+        for d in range(x.shape[1]):
+            total += np.float64(x[i, d]) * np.float64(x[i, d])
+    return total
 
 
 @compiled_once

@@ -133,7 +133,7 @@ class FusedBag:
             step += 1
             key = (id(part.group), float(step))
             if key not in known:
-                known[key] = adam_numbers(part.group, int(step))
+                known[key] = np.array(adam_numbers(part.group, int(step)), np.float32)
             numbers[i] = known[key]
             given.append((*found, *arrays))
         kernels.bag_update(*zip(*given, strict=True), numbers, factor, max_norm)

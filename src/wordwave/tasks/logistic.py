@@ -80,14 +80,18 @@ def logistic_regression(
     """
     # A vector holds α and the bias in [0], XXᵀα and the bias in [1].
     at = np.zeros((2, len(targets) + 1, n_classes))
+    # Changes of softmax add up to 0: the last class follows from the others.
+    n_free = n_classes - (targets.ndim == 1)
 
     def vector(by_logits: Any, of_texts: Any) -> tuple[Any, tuple[Any, ...]]:
         """A gradient, or a product with the Hessian; and its coefficients and bias."""
         found = np.empty_like(at)
         found[:, -1] = by_logits.sum(0)
         np.add(by_logits, penalty * of_texts, out=found[0, :-1])
-        coefficients = features.coefficients(found[0, :-1])
-        found[1, :-1] = features.logits(*coefficients)
+        coefficients = features.coefficients(found[0, :-1, :n_free])
+        found[1, :-1, :n_free] = features.logits(*coefficients)
+        if n_free < n_classes:
+            found[1, :-1, -1] = -found[1, :-1, :-1].sum(1)
         return found, (*coefficients, found[0, -1])
 
     def objective(point: Any) -> tuple[float, Any]:
@@ -101,7 +105,7 @@ def logistic_regression(
     value, by_logits = objective(at)
     while n_products < MAX_PRODUCTS:
         gradient, parts = vector(by_logits, at[0, :-1])
-        if all(abs(part).max(initial=0.0) <= TOLERANCE for part in parts):
+        if all(_largest(part, n_free < n_classes) <= TOLERANCE for part in parts):
             break
         size = _inner(gradient, gradient)
         first = first or size
@@ -147,6 +151,12 @@ def _conjugate_gradients(
             return step, n
         direction = left + size / before * direction
     return step, most
+
+
+def _largest(part: Any, sums_to_0: bool) -> float:
+    """The largest element of a gradient; if rows sum to 0, that of the class left out, too."""
+    found = float(abs(part).max(initial=0.0))
+    return max(found, float(abs(part.sum(-1)).max(initial=0.0))) if sums_to_0 else found
 
 
 def _inner(one: Any, other: Any) -> float:
