@@ -111,6 +111,7 @@ def sum_sentence(
     Shape: out (D,) or (2·D,), zeros; kept (D,); vectors, cosines, sines (1 or more, D)
     """
     n_dims = amplitude.shape[1]
+    real, imag = out[:n_dims], out[n_dims:]
     start, end = starts[b], starts[b + 1]
     share = _share(weights, start, end, power) * scale
     is_kept = len(vectors) > 1
@@ -133,8 +134,8 @@ def sum_sentence(
                 for d in range(n_dims):
                     vectors[k, d] = weight * amplitude[i, d]
             for d in range(n_dims):
-                out[d] += vectors[k, d] * cosines[k, d]
-                out[n_dims + d] += vectors[k, d] * sines[k, d]
+                real[d] += vectors[k, d] * cosines[k, d]
+                imag[d] += vectors[k, d] * sines[k, d]
         return
     is_shared = not is_kept and frequency.shape[0] == 1 and phase.shape[0] == 0
     last = -1
@@ -147,14 +148,14 @@ def sum_sentence(
         _amplitudes(weight, t, drop, seed, amplitude, i, more, j, more_scale, kept, vectors, k)
         if frequency.shape[0] + phase.shape[0] == 0:
             for d in range(n_dims):
-                out[d] += vectors[k, d]
+                real[d] += vectors[k, d]
             continue
         if not is_shared or last < 0 or positions[t] != positions[last]:
             _phasors(frequency, phase, i, positions[t], cosines, sines, k)
             last = t
         for d in range(n_dims):
-            out[d] += vectors[k, d] * cosines[k, d]
-            out[n_dims + d] += vectors[k, d] * sines[k, d]
+            real[d] += vectors[k, d] * cosines[k, d]
+            imag[d] += vectors[k, d] * sines[k, d]
 
 
 @njit(**OPTIONS)
@@ -170,6 +171,7 @@ def sentence_gradients(
     Shape: grad (D,) or (2·D,), along, across (D,)
     """
     n_dims = amplitude.shape[1]
+    x, y = grad[:n_dims], grad[n_dims:]
     is_real = frequency.shape[0] + phase.shape[0] == 0
     start, end = starts[b], starts[b + 1]
     share = _share(weights, start, end, power) * scale
@@ -186,12 +188,12 @@ def sentence_gradients(
         kept_numbers(weight, t, drop, seed, kept)
         if is_real:
             for d in range(n_dims):
-                along[d] = kept[d] * grad[d]
+                along[d] = kept[d] * x[d]
         else:
             for d in range(n_dims):
-                x, y, c, s = grad[d], grad[n_dims + d], cosines[k, d], sines[k, d]
-                along[d] = kept[d] * (x * c + y * s)
-                across[d] = vectors[k, d] * (y * c - x * s)
+                c, s = cosines[k, d], sines[k, d]
+                along[d] = kept[d] * (x[d] * c + y[d] * s)
+                across[d] = vectors[k, d] * (y[d] * c - x[d] * s)
         if of_amplitude.shape[0] > 0:
             for d in range(n_dims):
                 of_amplitude[slot, d] += along[d]
