@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -78,7 +77,7 @@ def summed(
     Shape: (B, out_dim)
     """
     seed = draw_seed() if dropout else 0
-    tables = kernel_tables(embedding, added)
+    tables = kernel_tables(embedding, None if added is None else added.table)
     kernels = None if tables is None or has_no_values(batch.ids) else compiled()
     if tables is None or kernels is None:
         return summed_by_torch(embedding, batch, power, dropout, seed, added)
@@ -128,12 +127,12 @@ def _phasors(embedding: Embedding, batch: Batch) -> Tensor | float:
 
 def has_kernels(embedding: Embedding, added: Table | None = None) -> bool:
     """Whether the kernels serve an embedding, and vectors that are added to its words."""
-    more = None if added is None else Added(_NO_ROWS, added)
-    return compiled() is not None and kernel_tables(embedding, more) is not None
+    return compiled() is not None and kernel_tables(embedding, added) is not None
 
 
-def kernel_tables(embedding: Embedding, added: Added | None) -> Tables | None:
-    """The tables of an embedding that the kernels serve; a single row means a shared one."""
+def kernel_tables(embedding: Embedding, added: Table | None) -> Tables | None:
+    """The tables of an embedding that the kernels serve, and that of what is added to its words; a
+    single row means a shared one."""
     if embedding.vocab_size < 2:
         return None
     if type(embedding) is WordEmbedding:
@@ -144,7 +143,7 @@ def kernel_tables(embedding: Embedding, added: Added | None) -> Tables | None:
         found = [embedding.amplitude, embedding.frequency, embedding.phase]
     else:
         return None
-    found.append(None if added is None else added.table)
+    found.append(added)
     for i, table in enumerate(found):
         if table is not None and not _is_plain(table, may_be_shared=i == 1):
             return None
@@ -161,21 +160,6 @@ def _is_plain(table: Table, *, may_be_shared: bool) -> bool:
         and weight.device.type == "cpu"
         and weight.is_contiguous()
     )
-
-
-def kernel_arguments(
-    embedding: Embedding,
-    batch: Batch,
-    *,
-    power: float = 0.0,
-    dropout: float = 0.0,
-    added: Added | None = None,
-) -> Arguments:
-    """What `summed` passes to the kernels, for an embedding that has `kernel_tables`."""
-    tables = kernel_tables(embedding, added)
-    assert tables is not None
-    seed = draw_seed() if dropout else 0
-    return Arguments(batch, tables, embedding.padding_idx, power, dropout, seed, added)
 
 
 def _is_sparse(embedding: Embedding) -> bool:
@@ -245,10 +229,10 @@ def gradients(given: Arguments, upstream: Any) -> Gradients:
     assert kernels is not None
     amplitude, *_, more = given.tables
     width = amplitude.shape[1]
-    rows, slots = _rows_in_use(given.ids, len(amplitude), given.padding, 0)
+    rows, slots = kernels.rows_in_use(given.ids, len(amplitude), given.padding)
     used, more_slots = [rows] * 4, slots
     if more is not None:
-        used[3], more_slots = _rows_in_use(given.added, len(more), 0, 1)
+        used[3], more_slots = kernels.rows_in_use(given.added, len(more), 0)
     needed = [table is not None and table.requires_grad for table in given.tables]
     values = []
     for table, needs, mine in zip(given.tables, needed, used, strict=True):
@@ -300,19 +284,3 @@ def _dense(values: Tensor, rows: Tensor, table: Tensor) -> Tensor:
 
 
 _NONE = np.empty(0, np.int64)
-_NO_ROWS = torch.empty(0, dtype=torch.long)
-_local = threading.local()
-
-
-def _rows_in_use(ids: Any, n_words: int, padding: int, which: int) -> tuple[Any, Any]:
-    """The distinct ids but the padding, sorted, and the place of each there by id."""
-    arrays: dict[int, tuple[Any, Any]] = _local.__dict__.setdefault("arrays", {})
-    if which not in arrays or len(arrays[which][1]) != n_words:
-        # New ones at every step would cost more than their use.
-        marks = np.zeros(n_words // 64 + 1, np.uint64)
-        arrays[which] = marks, np.empty(n_words, np.int32)
-    marks, slots = arrays[which]
-    rows = np.empty(len(ids), np.int64)
-    kernels = compiled()
-    assert kernels is not None
-    return rows[: kernels.rows_in_use(ids, padding, marks, slots, rows)], slots

@@ -5,13 +5,12 @@ Imported by `wordwave.compiled` only, since numba may be missing. numba keeps th
 and in a fixed order, so that results are the same bit for bit at every run on a machine.
 """
 
+from wordwave.kernels.bag import bag_gradients, bag_update
 from wordwave.kernels.ngrams import sum_ngrams
 from wordwave.kernels.steps import (
     adam_rows,
-    head_step,
     is_ascending,
     keep,
-    square_sum,
     take_tokens,
 )
 from wordwave.kernels.text import encode_ascii, hash_ngrams, index_words
@@ -20,9 +19,10 @@ from wordwave.kernels.windows import pool_windows, pool_windows_backward
 
 __all__ = [
     "adam_rows",
+    "bag_gradients",
+    "bag_update",
     "encode_ascii",
     "hash_ngrams",
-    "head_step",
     "index_words",
     "is_ascending",
     "keep",
@@ -30,7 +30,6 @@ __all__ = [
     "pool_windows",
     "pool_windows_backward",
     "rows_in_use",
-    "square_sum",
     "sum_ngrams",
     "sum_waves",
     "sum_waves_backward",

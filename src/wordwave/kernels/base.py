@@ -17,6 +17,9 @@ from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 FASTMATH = {"contract", "nsz", "arcp"}  # neither reordered sums, nor blind to NaN
+OPTIONS: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy"}
+"""Division by zero gives infinity: a check of every divisor would keep loops from being vectorized,
+which takes Adam five times as long."""
 _SOURCE = sha256(b"".join(p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py"))))
 
 
@@ -42,7 +45,7 @@ class _Cache(FunctionCache):
 
 
 def compiled_once(function: F) -> F:
-    kernel: Any = njit(fastmath=FASTMATH, nogil=True)(function)
+    kernel: Any = njit(nogil=True, **OPTIONS)(function)
     with suppress(RuntimeError):  # there is no folder for it
         kernel._cache = _Cache(function)
     return cast(F, kernel)

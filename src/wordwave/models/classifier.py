@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from wordwave import complex as cx
 from wordwave.embedding import Embedding, WaveEmbedding, build
-from wordwave.embedding.summed import bigrams_of, has_kernels, summed
+from wordwave.embedding.summed import Added, bigrams_of, has_kernels, summed
 from wordwave.embedding.table import Bigrams
 from wordwave.embedding.views import WaveViews
 from wordwave.embedding.wave import has_no_values
@@ -294,22 +294,26 @@ class SentenceModel(nn.Module):
         vectors = self.sentence_vectors(ids, positions).unflatten(-1, (-1, self.block))
         return F.layer_norm(vectors, (self.block,)).flatten(-2)
 
-    def batch_vectors(self, batch: Batch) -> Tensor:
-        """`sentence_vectors` of sentences without padding. Shape: (B, sentence_dim)"""
+    def added_bigrams(self, batch: Batch) -> Added | None:
+        """What `batch_vectors` adds to the words of sentences."""
         # Graphs and torch.func have no kernels, and bigrams are then found in padded sentences.
-        is_traced = self.bigrams is not None and has_no_values(batch.ids)
-        if not self.sums_words or is_traced:
+        if self.bigrams is None or not self.sums_words or has_no_values(batch.ids):
+            return None
+        return bigrams_of(self.bigrams, batch)
+
+    def batch_vectors(self, batch: Batch, added: Added | None = None) -> Tensor:
+        """`sentence_vectors` of sentences without padding; `added` are their `added_bigrams`, if
+        these are known. Shape: (B, sentence_dim)"""
+        added = added or self.added_bigrams(batch)
+        if not self.sums_words or (self.bigrams is not None and added is None):
             return self.sentence_vectors(*batch.padded())
-        x = summed(self.embedding, batch, **self.sum_options(batch))
+        x = summed(self.embedding, batch, **self.sum_options(), added=added)
         return cx.magnitude(x) if self.by_magnitude else x
 
-    def sum_options(self, batch: Batch) -> dict[str, Any]:
-        """How a model that `sums_words` does it: the options of `summed`."""
-        return {
-            "power": self._power,
-            "dropout": self.config.word_vector_dropout if self._drops else 0.0,
-            "added": None if self.bigrams is None else bigrams_of(self.bigrams, batch),
-        }
+    def sum_options(self) -> dict[str, float]:
+        """How a model that `sums_words` does it: options of `summed`."""
+        dropout = self.config.word_vector_dropout if self._drops else 0.0
+        return {"power": self._power, "dropout": dropout}
 
     @property
     def _power(self) -> float:
@@ -376,19 +380,27 @@ class Classifier(SentenceModel):
 
         Shape: ids (B, L), positions (B, L) or None for 1 … L; or a batch -> (B, n_classes)
         """
+        added = None
         if isinstance(ids, Batch):
-            logits = self.head(self.batch_vectors(ids))
+            added = self.added_bigrams(ids)
+            logits = self.head(self.batch_vectors(ids, added))
         else:
             logits = self.head(self.sentence_vectors(ids, positions))
         if self.ngrams is None or self.training:  # they are fitted after the head
             return logits
-        return self.scale * logits + self.ngram_logits(ids, unknown)
+        return self.scale * logits + self.ngram_logits(ids, unknown, added)
 
-    def ngram_logits(self, ids: Tensor | Batch, unknown: Tensor | None = None) -> Tensor:
-        """The part of the logits that does not depend on positions. Shape: (B, n_classes)"""
+    def ngram_logits(
+        self, ids: Tensor | Batch, unknown: Tensor | None = None, added: Added | None = None
+    ) -> Tensor:
+        """The part of the logits that does not depend on positions; `added` as of `batch_vectors`.
+
+        Shape: (B, n_classes)
+        """
         assert self.ngrams is not None
         if isinstance(ids, Batch):
-            return self.ngrams.of_batch(ids, self.bigrams, unknown)
+            pairs = None if added is None else added.rows
+            return self.ngrams.of_batch(ids, self.bigrams, unknown, pairs)
         return self.ngrams(ids, None if self.bigrams is None else self.bigrams.pairs(ids), unknown)
 
 

@@ -72,8 +72,20 @@ class NgramLogits(nn.Module):
         found = None if pairs is None else F.embedding(_distinct(pairs), self.bigrams).sum(1)
         return self._logits(of_words, found, unknown)
 
-    def of_batch(self, batch: Batch, bigrams: Bigrams | None, unknown: Tensor | None) -> Tensor:
-        """Logits of sentences without padding. Shape: (B, n_classes)"""
+    def of_batch(
+        self,
+        batch: Batch,
+        bigrams: Bigrams | None,
+        unknown: Tensor | None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Logits of sentences without padding.
+
+        Args:
+            rows: those of bigrams, if they are known.
+
+        Shape: rows (T,) -> (B, n_classes)
+        """
         kernels = compiled()
         is_plain = self.words.dtype == torch.float32 and self.words.device.type == "cpu"
         if kernels is None or not is_plain or has_no_values(batch.ids):
@@ -81,7 +93,9 @@ class NgramLogits(nn.Module):
             pairs = None if bigrams is None else bigrams.pairs(ids)
             return self(ids, pairs, unknown)
         check_batch(batch)
-        rows = torch.zeros_like(batch.ids) if bigrams is None else bigrams_of(bigrams, batch).rows
+        if rows is None:
+            found = None if bigrams is None else bigrams_of(bigrams, batch).rows
+            rows = torch.zeros_like(batch.ids) if found is None else found
         tables = (self.words, self.bigrams)
         seen = (torch.full((len(table),), -1, dtype=torch.int32) for table in tables)
         sums = [torch.zeros(batch.size, table.shape[1]) for table in tables]

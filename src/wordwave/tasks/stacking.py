@@ -15,48 +15,20 @@ import torch
 
 from wordwave.embedding.table import Bigrams
 from wordwave.models.ngrams import NgramLogits
+from wordwave.tasks.logistic import cross_entropy, logistic_regression
 from wordwave.text.batching import Sentences
 from wordwave.text.ngrams import Words, ngram_hashes
 from wordwave.text.vocabulary import UNKNOWN_ID, Vocabulary
 
 INVERSE_PENALTY = 10.0
 """scikit-learn's C: the weight of the loss beside half the squared coefficients."""
-MAX_STEPS, TOLERANCE = 300, 1e-4
-"""Of L-BFGS: iterations, and the largest element of the gradient of the mean loss."""
 MAX_TEXTS, MAX_LOGITS = 200_000, 1 << 24
 """Of more texts, or of more logits of texts, a random sample is fitted."""
-MAX_SUBWORDS, MAX_COEFFICIENTS, HISTORY = 1 << 18, 1 << 23, 5
-"""L-BFGS keeps twice so many vectors of all coefficients, which take 700 MB at the most."""
+MAX_SUBWORDS, MAX_COEFFICIENTS = 1 << 18, 1 << 23
 USUAL_WEIGHTS = (0.1, 0.7)
 """Of the head and of the n-grams: what held-out texts of several data sets chose."""
 PRIOR_STRENGTH = 4.0
 """How firmly few held-out texts are drawn to the usual weights."""
-
-
-def loss_of(logits: Any, targets: Any, weights: Any) -> tuple[float, Any]:
-    """The weighted sum of the cross-entropies, of several labels those of each class, and its
-    gradient by the logits.
-
-    Shape: logits (N, C), targets (N,) or (N, C), weights (N,), or (N, C) -> (), (N, C)
-    """
-    if targets.ndim == 1:
-        return softmax_loss(logits, targets, weights)
-    weights = weights if weights.ndim > 1 else weights[:, None]
-    losses = np.logaddexp(0.0, logits) - targets * logits
-    probabilities = 0.5 + 0.5 * np.tanh(0.5 * logits)
-    return float((weights * losses).sum()), weights * (probabilities - targets)
-
-
-def softmax_loss(logits: Any, targets: Any, weights: Any) -> tuple[float, Any]:
-    """Cross-entropy. Shape: logits (N, C), targets (N,), weights (N,) -> (), (N, C)"""
-    shifted = logits - logits.max(1, keepdims=True)
-    grown = np.exp(shifted)
-    totals = grown.sum(1, keepdims=True)
-    rows = np.arange(len(targets))
-    gradient = grown / totals
-    gradient[rows, targets] -= 1.0
-    losses = np.log(totals[:, 0]) - shifted[rows, targets]
-    return float(weights @ losses), weights[:, None] * gradient
 
 
 def room_for_subwords(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int:
@@ -68,8 +40,9 @@ def n_subwords_of(vocabulary: Vocabulary, n_bigrams: int, n_classes: int) -> int
     """Rows for the n-grams of a vocabulary, two for each, so that most have one of their own, as
     far as there is room for them."""
     room = room_for_subwords(vocabulary, n_bigrams, n_classes)
-    distinct = len(np.unique(ngram_hashes(Words.of(vocabulary.words[UNKNOWN_ID + 1 :]))[0]))
-    return min(2 * distinct, MAX_SUBWORDS, room)
+    hashes = np.sort(ngram_hashes(Words.of(vocabulary.words[UNKNOWN_ID + 1 :]))[0])
+    distinct = len(hashes) and 1 + np.count_nonzero(np.diff(hashes))  # np.unique takes longer
+    return min(2 * int(distinct), MAX_SUBWORDS, room)
 
 
 def fitted_rows(n_texts: int, n_classes: int) -> Any:
@@ -208,10 +181,7 @@ def fit(
     rows: Any = None,
     weights: Any = None,
 ) -> Coefficients:
-    """Logistic regression with an L2 penalty, by L-BFGS.
-
-    The n-grams of a word are the same in all texts, so that products with them are computed once
-    for each word, not for each text.
+    """Logistic regression with an L2 penalty.
 
     Args:
         rows: the texts to fit, by default all.
@@ -219,72 +189,81 @@ def fit(
 
     Shape: targets (N,) or (N, C), rows (n,), weights (N,) or (N, C)
     """
-    from scipy.optimize import minimize
-
     rows = np.arange(len(counts)) if rows is None else rows
-    words, pairs, grams = counts.has_words[rows], counts.has_pairs[rows], counts.n_grams
-    unknown, n_words = counts.n_unknown[rows], words.shape[1]
-    targets = targets[rows]
+    features, targets = TfIdf(counts, rows), targets[rows]
     shares = np.ones(len(rows)) if weights is None else weights[rows].astype(np.float64)
     shares = shares / max(shares.mean() * len(rows), 1e-12)
-    n_texts = _column_sums(words)
-    of_grams = grams.T @ np.concatenate([n_texts, _texts_with(unknown)])
-    of_grams = np.minimum(of_grams, len(rows))
-    idf_words, idf_pairs, idf_grams = (
-        _idf(len(rows), count) for count in (n_texts, _column_sums(pairs), of_grams)
-    )
-    grams = grams.multiply(idf_grams[None]).tocsr()
-    squares = np.asarray(counts.n_grams @ np.square(idf_grams)).ravel()
-    by_length = _inverse_root(words @ np.square(idf_words) + pairs @ np.square(idf_pairs))
-    by_grams = _inverse_root(words @ squares[:n_words] + unknown @ squares[n_words:])
-    words_t, pairs_t, grams_t, unknown_t = (
-        matrix.T.tocsr() for matrix in (words, pairs, grams, unknown)
-    )
-    sizes = np.cumsum([words.shape[1], pairs.shape[1], grams.shape[1]]) * n_classes
     penalty = 1.0 / (INVERSE_PENALTY * len(rows))
+    of_texts, bias = logistic_regression(features, targets, shares, n_classes, penalty)
+    return features.tables(features.coefficients(of_texts), bias)
 
-    def parts(flat: Any) -> Any:
-        *three, bias = np.split(flat, sizes)
-        return *(part.reshape(-1, n_classes) for part in three), bias
 
-    def objective(flat: Any) -> tuple[float, Any]:
-        of_words, of_pairs, of_grams, bias = parts(flat)
-        per_spelling = grams @ of_grams
-        sums = words @ np.hstack([idf_words[:, None] * of_words, per_spelling[:n_words]])
-        first = sums[:, :n_classes] + pairs @ (idf_pairs[:, None] * of_pairs)
-        second = sums[:, n_classes:] + unknown @ per_spelling[n_words:]
-        logits = by_length * first + by_grams * second + bias
-        total, by_logits = loss_of(logits, targets, shares)
-        back = words_t @ np.hstack([by_length * by_logits, by_grams * by_logits])
-        of_unknown = unknown_t @ (by_grams * by_logits)
-        gradient = np.concatenate([
-            (idf_words[:, None] * back[:, :n_classes]).ravel(),
-            (idf_pairs[:, None] * (pairs_t @ (by_length * by_logits))).ravel(),
-            (grams_t @ np.vstack([back[:, n_classes:], of_unknown])).ravel(),
-            by_logits.sum(0),
-        ])  # fmt: skip
-        penalized = flat[: -n_classes or None]
-        gradient[: -n_classes or None] += penalty * penalized
-        return total + 0.5 * penalty * float(penalized @ penalized), gradient
+class TfIdf:
+    """The features of some texts: TF-IDF of words, bigrams and n-grams; see `NgramLogits`.
 
-    options = {
-        "maxiter": MAX_STEPS,
-        "maxcor": HISTORY,
-        "gtol": TOLERANCE,
-        "ftol": 64 * np.finfo(float).eps,
-    }
-    start = np.zeros(int(sizes[-1]) + n_classes)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    of_words, of_pairs, of_grams, bias = parts(found.x)
-    return Coefficients(
-        np.hstack([
-            idf_words[:, None] * of_words, np.square(idf_words)[:, None],
-            (grams @ of_grams)[:n_words], squares[:n_words, None],
-        ]),
-        np.hstack([idf_pairs[:, None] * of_pairs, np.square(idf_pairs)[:, None]]),
-        np.hstack([idf_grams[:, None] * of_grams, np.square(idf_grams)[:, None]]),
-        bias,
-    )  # fmt: skip
+    The n-grams of a word are the same in all texts, so that products with them are computed once
+    for each word, not for each text.
+
+    Args:
+        rows: the texts. Shape: (n,)
+    """
+
+    def __init__(self, counts: Counts, rows: Any) -> None:
+        self.words, self.pairs = counts.has_words[rows], counts.has_pairs[rows]
+        self.unknown, self.n_words = counts.n_unknown[rows], counts.has_words.shape[1]
+        n, n_texts = len(rows), _column_sums(self.words)
+        of_grams = counts.n_grams.T @ np.concatenate([n_texts, _texts_with(self.unknown)])
+        self.idf_words = _idf(n, n_texts)[:, None]
+        self.idf_pairs = _idf(n, _column_sums(self.pairs))[:, None]
+        # Half of the rows for n-grams are empty.
+        self.n_subwords, self.used = len(of_grams), np.flatnonzero(of_grams)
+        self.idf_grams = _idf(n, np.minimum(of_grams[self.used], n))[:, None]
+        n_grams = counts.n_grams[:, self.used]
+        self.grams = n_grams.multiply(self.idf_grams.T).tocsr()
+        self.squares = n_grams @ np.square(self.idf_grams)
+        of_pairs = self.pairs @ np.square(self.idf_pairs)
+        self.by_length = _inverse_root(self.words @ np.square(self.idf_words) + of_pairs)
+        self.by_grams = _inverse_root(self._of_grams(self.squares))
+        matrices = (self.words, self.pairs, self.unknown, self.grams)
+        self.transposed = tuple(matrix.T.tocsr() for matrix in matrices)
+
+    def coefficients(self, of_texts: Any) -> tuple[Any, ...]:
+        words, pairs, unknown, grams = self.transposed
+        by_length, by_grams = self.by_length * of_texts, self.by_grams * of_texts
+        of_words, of_spelling = np.hsplit(words @ np.hstack([by_length, by_grams]), 2)
+        return (
+            self.idf_words * of_words,
+            self.idf_pairs * (pairs @ by_length),
+            grams @ np.vstack([of_spelling, unknown @ by_grams]),
+        )
+
+    def logits(self, of_words: Any, of_pairs: Any, of_grams: Any) -> Any:
+        of_spelling = self.grams @ of_grams
+        both = [self.idf_words * of_words, of_spelling[: self.n_words]]
+        first, second = np.hsplit(self.words @ np.hstack(both), 2)
+        first += self.pairs @ (self.idf_pairs * of_pairs)
+        second += self.unknown @ of_spelling[self.n_words :]
+        return self.by_length * first + self.by_grams * second
+
+    def _of_grams(self, of_spelling: Any) -> Any:
+        """Sums over the words of texts, the unknown ones included. Shape: (V + U, C) -> (n, C)"""
+        known, unknown = np.split(of_spelling, [self.n_words])
+        return self.words @ known + self.unknown @ unknown
+
+    def tables(self, coefficients: tuple[Any, ...], bias: Any) -> Coefficients:
+        """What a model with these coefficients adds up."""
+        of_words, of_pairs, of_grams = coefficients
+        subwords = np.zeros((self.n_subwords, len(bias) + 1))
+        subwords[self.used] = np.hstack([self.idf_grams * of_grams, np.square(self.idf_grams)])
+        return Coefficients(
+            np.hstack([
+                self.idf_words * of_words, np.square(self.idf_words),
+                (self.grams @ of_grams)[: self.n_words], self.squares[: self.n_words],
+            ]),
+            np.hstack([self.idf_pairs * of_pairs, np.square(self.idf_pairs)]),
+            subwords,
+            bias,
+        )  # fmt: skip
 
 
 def _column_sums(matrix: Any) -> Any:
@@ -297,7 +276,7 @@ def _idf(n: int, counts: Any) -> Any:
 
 
 def _inverse_root(squares: Any) -> Any:
-    return 1.0 / np.sqrt(np.maximum(np.asarray(squares).ravel(), 1e-12))[:, None]
+    return 1.0 / np.sqrt(np.maximum(squares, 1e-12))
 
 
 def stacking_weights(
@@ -314,7 +293,7 @@ def stacking_weights(
 
     def objective(logs: Any) -> tuple[float, Any]:
         first, second = np.exp(logs)
-        loss, by_logits = loss_of(first * of_head + second * of_ngrams, targets, shares)
+        loss, by_logits = cross_entropy(first * of_head + second * of_ngrams, targets, shares)
         gradient = [first * (by_logits * of_head).sum(), second * (by_logits * of_ngrams).sum()]
         away = logs - usual
         total = loss + float(PRIOR_STRENGTH * away @ away)

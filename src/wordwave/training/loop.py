@@ -296,7 +296,10 @@ class Training:
         if is_best:
             progress.best_scores = found
             progress.best_epoch, progress.best_step = progress.epoch, progress.step
-            self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+            weights = self.model.state_dict()
+            self.best = self.best or {k: torch.empty_like(v) for k, v in weights.items()}
+            for name, tensor in weights.items():
+                self.best[name].copy_(tensor)
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)
 
     def batches(self, epoch: int) -> Sequence[Tensor]:

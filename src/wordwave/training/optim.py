@@ -102,7 +102,7 @@ class RowAdam(Optimizer):
             kernels.adam_rows(
                 *(rows.numpy(), grad.values().numpy(), np.float32(1.0)),
                 *(part.detach().numpy() for part in whole),
-                *adam_numbers(group, int(state["step"])),
+                *map(np.float32, adam_numbers(group, int(state["step"]))),
             )
             return
         # torch's fused kernel updates the gathered rows in one pass.
@@ -142,12 +142,11 @@ OPTIMIZERS = (AdamW, RowAdam, _QuickAdamW, _QuickRowAdam)
 """Those whose updates `wordwave.models.fused` makes by kernels."""
 
 
-def adam_numbers(group: dict[str, Any], step: int) -> tuple[np.float32, ...]:
+def adam_numbers(group: dict[str, Any], step: int) -> tuple[float, ...]:
     """The last arguments of `kernels.adam_rows`, for the settings of a group at a step from 1."""
     (beta1, beta2), lr = group["betas"], group["lr"]
     correction = lr / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step)
-    numbers = (beta1, beta2, group["eps"], *correction, 1 - lr * group["weight_decay"])
-    return tuple(map(np.float32, numbers))
+    return beta1, beta2, group["eps"], *correction, 1 - lr * group["weight_decay"]
 
 
 def coalesced(grad: Tensor) -> Tensor:
