@@ -7,10 +7,12 @@ import torch
 
 from wordwave.compiled import SWITCH, compiled
 from wordwave.config_io import with_settings
+from wordwave.errors import WordwaveError
 from wordwave.models.classifier import Classifier
-from wordwave.models.config import ModelConfig
+from wordwave.models.config import ClassifierConfig, ModelConfig
 from wordwave.tasks.classification import ClassificationTask, LabelledSentences
 from wordwave.text.batching import Sentences
+from wordwave.text.ngrams import repeated_bigrams
 from wordwave.training.config import TrainingConfig
 from wordwave.training.loop import Training
 from wordwave.training.run import load_state, state_of
@@ -28,6 +30,13 @@ CASES = {
     "complex-vanilla": {"embedding": "complex-vanilla"},
     "weights": {"weighted": True},
     "weights, no hidden layer": {"weighted": True, "hidden_dim": 0},
+    "bigrams": {"encoder": "bag"},
+    "bigrams, no dropout": {"encoder": "bag", "dropout": 0.0, "bigram_dropout": 0.0},
+    "bigrams, phases": {"encoder": "bag", "phase": True},
+    "bigrams, shared": {"encoder": "bag", "share_frequency": "word"},
+    "bigrams, none": {"encoder": "bag", "embedding": "none"},
+    "long": {"encoder": "bag", "longest": 400},
+    "long, with dropout of words": {"longest": 400},
     "several labels": {"several": True},
     "several labels, weights": {"several": True, "weighted": True},
     "several labels, weights of labels": {"several": True, "weighted": "labels"},
@@ -37,19 +46,24 @@ SETTINGS = TrainingConfig(
 )
 
 
-def examples(n=120):
+def examples(n=120, longest=11):
     generator = torch.Generator().manual_seed(0)
-    lengths = torch.randint(1, 12, (n,), generator=generator)
+    lengths = torch.randint(1, longest + 1, (n,), generator=generator)
     ids = torch.randint(2, 30, (int(lengths.sum()),), generator=generator)
     sentences = Sentences(ids, lengths)
     return LabelledSentences(sentences, ids[sentences.starts] % 3)
 
 
-def training(settings=SETTINGS, *, weighted=False, several=False, **model):
+def training(settings=SETTINGS, *, weighted=False, several=False, longest=11, **model):
     torch.manual_seed(0)
-    config = with_settings(ModelConfig(dim=8, hidden_dim=8, dropout=0.2), **model)
+    kind = ModelConfig(dim=8, hidden_dim=8, dropout=0.2)
+    if model.get("encoder") == "bag":
+        kind = ClassifierConfig(dim=8, hidden_dim=8, dropout=0.2, n_bigrams=40, ngrams=False)
+    config = with_settings(kind, **model)
     network = Classifier(config, 30, 3, sparse=settings.row_sparse)
-    train = examples()
+    train = examples(longest=longest)
+    if network.bigrams is not None:
+        network.bigrams.assign(repeated_bigrams(train.sentences, 30))
     if weighted:
         shape = (120, 3) if several and weighted == "labels" else (120,)
         weights = torch.rand(shape, generator=torch.Generator().manual_seed(1))
@@ -140,3 +154,26 @@ def test_random_positions_and_divergence():
         broken.model.head[-1].weight.fill_(float("nan"))
     with pytest.raises(ValueError, match="the loss is nan at step 1: lower learning_rate"):
         losses(broken)
+
+
+@needs_numba
+def test_what_is_out_of_range_is_refused():
+    run = training(encoder="bag")
+    step, rows = run.fused, torch.arange(4)
+    batch, targets = run.task.train.sentences.batch(rows), run.task.train.targets[rows]
+    wrong = [
+        (batch._replace(ids=batch.ids + 29), targets),
+        (batch._replace(ids=-batch.ids), targets),
+        (batch._replace(starts=batch.starts + 1), targets),
+        (batch._replace(starts=batch.starts.flip(0)), targets),
+        (batch._replace(weights=batch.weights[1:]), targets),
+        (batch, targets + 2),
+        (batch, targets[1:]),
+    ]
+    before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    for given in wrong:
+        with pytest.raises(WordwaveError):
+            step.bag.loss(*given)
+    assert step.bag.loss(batch, targets) > 0
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(tensor, before[name]), name

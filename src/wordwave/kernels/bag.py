@@ -132,8 +132,12 @@ def _head_step(first, n, x, head, given, drops, of_head, z, kept, units, kept_un
 def _fits(tokens, tables, keys, given, n_classes):
     """Whether all that is looked up is there."""
     ids, starts, positions, weights = tokens
-    targets, labels, _ = given
+    targets, labels, by_text = given
     n_texts = max(len(targets), len(labels))
+    if len(by_text) not in (0, n_texts) or by_text.shape[1] not in (1, n_classes):
+        return False
+    if len(targets) == 0 and labels.shape[1] != n_classes:
+        return False
     if not len(ids) == len(positions) == len(weights) or len(starts) != n_texts + 1:
         return False
     if starts[0] != 0 or starts[-1] != len(ids) or len(keys) > len(tables[3]):
@@ -209,7 +213,7 @@ def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given
     units = np.empty((most, len(w1)), np.float32)
     kept_units = np.empty_like(units)
     places, p = np.empty(most + 1, np.int64), np.empty(len(w2))
-    loss, first = 0.0, 0
+    loss, first = 0.0, np.int64(0)  # a literal would be compiled by itself
     for end in ends:
         x[:] = 0
         for b in range(first, end):

@@ -242,7 +242,7 @@ def sum_waves(
         sum_sentence(
             b, ids, starts, positions, weights, amplitude, frequency, phase,
             extra, more, more_scale, padding, power, scale, drop, seed, out[b],
-            0, kept, vectors, cosines, sines,
+            np.int64(0), kept, vectors, cosines, sines,
         )  # fmt: skip
     return -1
 
@@ -266,7 +266,7 @@ def sum_waves_backward(
         sentence_gradients(
             b, ids, starts, positions, weights, amplitude, frequency, phase,
             extra, more, more_scale, padding, power, scale, drop, seed, grad[b],
-            0, kept, vectors, cosines, sines, slots, more_slots,
+            np.int64(0), kept, vectors, cosines, sines, slots, more_slots,
             of_amplitude, of_frequency, of_phase, of_more, along, across,
         )  # fmt: skip
 
