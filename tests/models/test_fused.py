@@ -7,6 +7,8 @@ import torch
 
 from wordwave.compiled import SWITCH, compiled
 from wordwave.config_io import with_settings
+from wordwave.embedding.summed import Added, bigrams_of, summed
+from wordwave.embedding.table import Bigrams
 from wordwave.errors import WordwaveError
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ClassifierConfig, ModelConfig
@@ -37,6 +39,7 @@ CASES = {
     "bigrams, none": {"encoder": "bag", "embedding": "none"},
     "long": {"encoder": "bag", "longest": 400},
     "long, with dropout of words": {"longest": 400},
+    "longer than vectors are kept": {"encoder": "bag", "longest": 4400},
     "several labels": {"several": True},
     "several labels, weights": {"several": True, "weighted": True},
     "several labels, weights of labels": {"several": True, "weighted": "labels"},
@@ -177,3 +180,19 @@ def test_what_is_out_of_range_is_refused():
     assert step.bag.loss(batch, targets) > 0
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(tensor, before[name]), name
+
+
+@needs_numba
+def test_a_malformed_batch_is_refused_by_predictions():
+    run = training(encoder="bag")
+    batch = run.task.train.sentences.batch(torch.arange(4))
+    model = run.model.eval()
+    ends = batch.starts.clone()
+    ends[-1] = 50_000_000
+    for wrong in (batch._replace(starts=ends), batch._replace(starts=batch.starts.flip(0))):
+        with pytest.raises(WordwaveError, match="starts"):
+            model(wrong)
+    rows = torch.ones(2, dtype=torch.long)
+    with pytest.raises(WordwaveError, match="rows must have the shape of ids"):
+        summed(model.embedding, batch, added=Added(rows, model.bigrams))
+    assert len(bigrams_of(Bigrams(0, 8, n_words=30), batch).rows.unique()) == 1

@@ -108,6 +108,26 @@ def test_the_best_epoch_by_dev_is_kept_and_patience_ends_the_training():
     assert [e.is_best for e in epochs].count(True) >= 1
 
 
+def test_an_interrupt_never_leaves_the_best_weights_of_two_epochs(monkeypatch):
+    training = begun(replace(QUICK, epochs=8), dev=examples(100, seed=3))
+    epochs = (report for report in training.run() if isinstance(report, Epoch))
+    assert next(epochs).is_best
+    copy, n_copied = torch.Tensor.copy_, 0
+
+    def interrupted(tensor, *others):
+        nonlocal n_copied
+        n_copied += any(tensor is best for best in kept)
+        if n_copied == 2:
+            raise KeyboardInterrupt
+        return copy(tensor, *others)
+
+    kept = list(training.best.values())
+    monkeypatch.setattr(torch.Tensor, "copy_", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(epochs)
+    assert training.best == {}
+
+
 def test_the_next_figure_decides_between_looks_that_tie_and_patience_does_not_count_it():
     told = iter([(math.nan, 0.0), (0.7, -0.9), (0.7, -0.6), (0.7, -0.8), (0.7, -0.5)])
     training = begun(replace(QUICK, epochs=5, patience=3), n=200)

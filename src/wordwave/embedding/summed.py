@@ -45,6 +45,7 @@ def bigrams_of(table: Bigrams, batch: Batch) -> Added:
     """The bigrams of sentences, in training those of some sentences left out."""
     kept = table.draw_kept(batch.size)
     if (kernels := compiled()) is not None and not has_no_values(batch.ids):
+        check_batch(batch)
         rows = torch.empty_like(batch.ids)
         keeps = torch.ones(batch.size, dtype=torch.bool) if kept is None else kept
         given = (part.numpy() for part in (batch.ids, batch.starts, keeps, table.keys))
@@ -166,8 +167,12 @@ def _is_sparse(embedding: Embedding) -> bool:
     return embedding.words.sparse if isinstance(embedding, WordEmbedding) else embedding.sparse
 
 
-def check_batch(batch: Batch) -> None:
-    """Refuse what the kernels would read or write out of bounds."""
+def check_batch(batch: Batch, rows: Tensor | None = None) -> None:
+    """Refuse what the kernels would read or write out of bounds.
+
+    Args:
+        rows: of each id, one of a table of bigrams.
+    """
     ids, _, positions, weights = (part.shape for part in batch[:4])
     ends = (int(batch.starts[0]), int(batch.starts[-1])) if len(batch.starts) else None
     if not ids == positions == weights or ends != (0, len(batch.ids)):
@@ -177,6 +182,9 @@ def check_batch(batch: Batch) -> None:
         )
     if bool((batch.lengths < 0).any()):
         raise WordwaveError("the starts of a batch must not fall")
+    if rows is not None and rows.shape != ids:
+        given = f"got {tuple(rows.shape)} for ids {tuple(ids)}"
+        raise WordwaveError(f"rows must have the shape of ids, {given}")
 
 
 class Arguments:
@@ -192,7 +200,7 @@ class Arguments:
         seed: int,
         added: Added | None,
     ) -> None:
-        check_batch(batch)
+        check_batch(batch, None if added is None else added.rows)
         self.tables, self.size = tables, batch.size
         self.padding = -1 if padding_idx is None else padding_idx
         self.added = _NONE if added is None else added.rows.numpy()

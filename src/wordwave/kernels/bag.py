@@ -20,8 +20,9 @@ from wordwave.kernels.waves import (
 _ZERO = np.float32(0.0)
 UNORDERED: dict[str, Any] = OPTIONS | {"fastmath": FASTMATH | {"reassoc"}}
 """For sums that vector units add in an order of their own, the same at every run."""
-AT_ONCE = 256
-"""Tokens whose vectors are kept between the sums and their gradients."""
+AT_ONCE, MOST_KEPT = 256, 4096
+"""Tokens whose vectors are kept between the sums and their gradients: of several sentences, and of
+one; those of a longer sentence are computed twice."""
 
 
 @njit(**UNORDERED)
@@ -151,13 +152,16 @@ def _fits(tokens, tables, keys, given, n_classes):
 @njit(**OPTIONS)
 def _groups(starts, n_texts):
     """Where groups of consecutive sentences end whose vectors stay in a near cache, and the most
-    tokens and sentences of one; two tokens or more, since with one row vectors are not kept."""
+    tokens and sentences of one, as far as vectors are kept; two tokens or more, since with one row
+    they are not."""
     ends, n, first, longest, most = np.empty(n_texts, np.int64), 0, 0, 2, 0
     while first < n_texts:
         end = first + 1
         while end < n_texts and starts[end + 1] - starts[first] <= AT_ONCE:
             end += 1
-        longest, most = max(longest, starts[end] - starts[first]), max(most, end - first)
+        n_tokens = starts[end] - starts[first]
+        longest = max(longest, n_tokens if n_tokens <= MOST_KEPT else 2)
+        most = max(most, end - first)
         ends[n], n, first = end, n + 1, end
     return ends[:n], longest, most
 
@@ -204,8 +208,8 @@ def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given
     of_head = np.zeros_like(w1), np.zeros_like(b1), np.zeros_like(w2), np.zeros_like(b2)
     n_texts = len(starts) - 1 if fits else 0
     ends, longest, most = _groups(starts, n_texts)
-    vectors = np.empty((longest, n_dims), np.float32)
-    cosines, sines = np.empty_like(vectors), np.empty_like(vectors)
+    all_vectors = np.empty((longest, n_dims), np.float32)
+    all_cosines, all_sines = np.empty_like(all_vectors), np.empty_like(all_vectors)
     mask = np.empty(n_dims, np.float32)
     along, across = np.empty_like(mask), np.empty_like(mask)
     x = np.empty((most, w1.shape[1]), np.float32)
@@ -216,6 +220,8 @@ def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given
     loss, first = 0.0, np.int64(0)  # a literal would be compiled by itself
     for end in ends:
         x[:] = 0
+        n_kept = longest if starts[end] - starts[first] <= longest else 1
+        vectors, cosines, sines = all_vectors[:n_kept], all_cosines[:n_kept], all_sines[:n_kept]
         for b in range(first, end):
             sum_sentence(
                 b, ids, starts, positions, weights, amplitude, frequency, phase, extra, more,

@@ -299,6 +299,9 @@ def pair_rows(ids, starts, keeps, keys, n_words, rows):
 
     Shape: ids, rows (T,), starts (B + 1,), keeps (B,), keys (N + 1,)
     """
+    if len(keys) < 2:  # a remainder by 0 would be any number
+        rows[:] = 0
+        return
     for b in range(len(keeps)):
         for t in range(starts[b], starts[b + 1]):
             rows[t] = 0

@@ -92,7 +92,7 @@ class NgramLogits(nn.Module):
             ids, _ = batch.padded()
             pairs = None if bigrams is None else bigrams.pairs(ids)
             return self(ids, pairs, unknown)
-        check_batch(batch)
+        check_batch(batch, rows)
         if rows is None:
             found = None if bigrams is None else bigrams_of(bigrams, batch).rows
             rows = torch.zeros_like(batch.ids) if found is None else found

@@ -36,6 +36,7 @@ from wordwave.tasks.stacking import (
     USUAL_WEIGHTS,
     Counts,
     fit,
+    fit_bytes,
     fitted_rows,
     folds_of,
     n_subwords_of,
@@ -163,7 +164,8 @@ class ClassificationJob(SentenceJob[ClassificationConfig, Splits]):
             f"{len(labels):,} classes; a test set needs a confusion matrix of all pairs of classes",
             row_sparse=config.training.row_sparse,
             besides=BYTES_PER_LOGIT * min(config.training.batch_size, len(data.train)) * len(labels)
-            + (0 if data.test is None else confusion_bytes(len(labels))),
+            + (0 if data.test is None else confusion_bytes(len(labels)))
+            + (fit_bytes(len(data.train), len(labels)) if config.model.has_ngrams else 0),
         )
 
         def network() -> Classifier:

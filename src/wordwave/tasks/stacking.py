@@ -22,8 +22,10 @@ from wordwave.text.vocabulary import UNKNOWN_ID, Vocabulary
 
 INVERSE_PENALTY = 10.0
 """scikit-learn's C: the weight of the loss beside half the squared coefficients."""
-MAX_TEXTS, MAX_LOGITS = 200_000, 1 << 24
+MAX_TEXTS, MAX_LOGITS = 200_000, 1 << 23
 """Of more texts, or of more logits of texts, a random sample is fitted."""
+FIT_BYTES = 200
+"""Per logit of the texts: vectors of Newton's method, and sparse products."""
 MAX_SUBWORDS, MAX_COEFFICIENTS = 1 << 18, 1 << 23
 USUAL_WEIGHTS = (0.1, 0.7)
 """Of the head and of the n-grams: what held-out texts of several data sets chose."""
@@ -50,10 +52,19 @@ def fitted_rows(n_texts: int, n_classes: int) -> Any:
 
     Shape: (n,), ascending
     """
-    most = max(min(MAX_TEXTS, MAX_LOGITS // n_classes), 1000)
+    most = _most_texts(n_classes)
     if n_texts <= most:
         return None
     return np.sort(np.random.default_rng(0).choice(n_texts, most, replace=False))
+
+
+def fit_bytes(n_texts: int, n_classes: int) -> int:
+    """Bytes that the fit takes, beside the coefficients."""
+    return FIT_BYTES * min(n_texts, _most_texts(n_classes)) * n_classes
+
+
+def _most_texts(n_classes: int) -> int:
+    return max(min(MAX_TEXTS, MAX_LOGITS // n_classes), 1000)
 
 
 class Counts:

@@ -297,9 +297,11 @@ class Training:
             progress.best_scores = found
             progress.best_epoch, progress.best_step = progress.epoch, progress.step
             weights = self.model.state_dict()
-            self.best = self.best or {k: torch.empty_like(v) for k, v in weights.items()}
+            best = self.best or {k: torch.empty_like(v) for k, v in weights.items()}
+            self.best = {}  # an interrupt must not leave the weights of two epochs
             for name, tensor in weights.items():
-                self.best[name].copy_(tensor)
+                best[name].copy_(tensor)
+            self.best = best
         return Epoch(progress.epoch, progress.step, mean, scores, is_best)
 
     def batches(self, epoch: int) -> Sequence[Tensor]:
