@@ -1,5 +1,6 @@
 """`wordwave search` as a user meets it."""
 
+import contextlib
 import csv
 import json
 import os
@@ -113,12 +114,13 @@ def kill_a_worker(running):
     """Kill -9 a process that trains."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and running.poll() is None:
-        children = psutil.Process(running.pid).children()
-        workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-        # One that has begun: it has imported torch, and computes.
-        if busy := [worker for worker in workers if worker.memory_info().rss > 2**27]:
-            busy[0].kill()
-            return
+        with contextlib.suppress(psutil.Error):  # of a process that ends at this moment
+            children = psutil.Process(running.pid).children()
+            workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+            # One that has begun: it has imported torch, and computes.
+            if busy := [worker for worker in workers if worker.memory_info().rss > 2**27]:
+                busy[0].kill()
+                return
         time.sleep(0.02)
     pytest.fail("no worker was ever busy")
 

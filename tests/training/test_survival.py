@@ -166,9 +166,9 @@ def killed_and_resumed(words, folder, **environment):
     while not journal.exists() or len(read_metrics(journal)) < 2:
         assert running.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
-    family = psutil.Process(running.pid).children(recursive=True)
-    trains = [process for process in family if "--epochs" in process.cmdline()]
-    with suppress(psutil.NoSuchProcess):  # a kill that comes too late does no harm
+    with suppress(psutil.Error):  # a kill that comes too late does no harm
+        family = psutil.Process(running.pid).children(recursive=True)
+        trains = [process for process in family if "--epochs" in process.cmdline()]
         trains[-1].kill() if trains else running.kill()
     running.wait(timeout=120)  # a launcher ends the others
     run(words, **environment)
