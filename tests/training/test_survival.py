@@ -46,9 +46,13 @@ def command(table, out, *more, epochs=30):
 
 def run(words, **environment):
     done = subprocess.run(
-        words, capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+        words,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1", **environment},
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == 0, done.stderr
     return done
 
 

@@ -121,7 +121,7 @@ def _train(kind: type[RunOptions], args: list[str], prog: str) -> None:
     options, config = options_from(args, prog, kind, config_class)
     from wordwave.tasks.run import job_class
     from wordwave.tasks.run_folder import clean_up
-    from wordwave.training.devices import launched_processes
+    from wordwave.training.devices import end_process, launched_processes
     from wordwave.training.run import TrainingStopped, is_seen
 
     options.set_threads()
@@ -173,6 +173,7 @@ def _train(kind: type[RunOptions], args: list[str], prog: str) -> None:
         next_command = job.next_command.format(run=folder)
         lines = [*job.summary(result), f"Written: {folder}", f"Next: {next_command}"]
         console.print("\n".join(lines))
+    end_process(processes)
 
 
 classify, match, embed, translate, lm = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import platform
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,7 +59,6 @@ def launched_processes() -> Processes:
         return OneProcess()
     from accelerate import Accelerator
 
-    # A process that ends within its group may abort when another one ends first.
     atexit.register(_leave_group)
     # Precision and accumulation are settings of the run, not of `accelerate config`. Without a GPU
     # `cpu` must be set, or processes under torchrun would not find each other.
@@ -70,8 +70,22 @@ def launched_processes() -> Processes:
 
 
 def _leave_group() -> None:
+    """A process that ends within its group may abort when another one ends first."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def end_process(processes: Processes) -> None:
+    """End this process, successfully, if it is one of several.
+
+    DDP keeps the group's threads alive beyond `_leave_group`. If the interpreter ended in its
+    usual way beside them, the process might abort, and its launcher call the training failed.
+    """
+    if processes.num_processes > 1:
+        _leave_group()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def prepare_model(model: nn.Module, processes: Processes) -> nn.Module:
