@@ -457,6 +457,19 @@ def test_a_server_that_has_ended_is_told(browser, make, serve):
     visit.context.close()
 
 
+def test_a_page_with_contexts_follows_a_drag(browser, make, tmp_path):
+    classifier, path = make(views=("start", "context")), tmp_path / "page.html"
+    done = export_page(classifier, path, examples=["the dog bites the man"])
+    rounded = Bag.describe(classifier, done.precision).rounded(classifier)
+    with Visit(browser, path.as_uri()) as visit:
+        visit.drag("dog", "man")
+        visit.ready()
+        assert visit.words() == ["the", "bites", "the", "man", "dog"]
+        expected = rounded.probabilities(["the bites the man dog"])[0].tolist()
+        assert visit.bars() == pytest.approx(expected, abs=CLOSE)
+        assert "(the view context) count, but are not drawn" in visit.page.inner_text("#facts")
+
+
 def test_a_page_with_ngrams_is_as_predict_but_for_unknown_words_and_says_so(
     browser, with_ngrams, tmp_path
 ):

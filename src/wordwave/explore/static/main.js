@@ -415,10 +415,11 @@ function describe() {
   const rounding = about.rounding
     ? ` The weights inside this page are rounded (${about.rounding.precision}), which changes a probability by ${about.rounding.loss < 0.0005 ? "less than 0.1%" : `at most ${percent(about.rounding.loss)}`} on random sentences.`
     : " Computed in PyTorch by the server.";
+  const context = about.context ? " Pairs of words (the view context) count, but are not drawn." : "";
   const left = about.ngrams && about.model && !about.model.hashed ? " The page leaves out the character n-grams of unknown words, which wordwave predict counts." : "";
   $("facts").textContent =
     `${shown(about.name, 60)}: encoder ${about.encoder}, embedding ${about.embedding}, ${about.dim} dimensions, ` +
-    `${about.n_words.toLocaleString("en")} words, ${about.labels.length} classes.${rounding}${left}`;
+    `${about.n_words.toLocaleString("en")} words, ${about.labels.length} classes.${context}${rounding}${left}`;
 }
 
 describe();
