@@ -293,11 +293,11 @@ class _Builder:
         if type(embedding) is WaveViews or type(embedding) is WaveEmbedding:
             views = getattr(embedding, "views", ("start",))
             more = getattr(embedding, "more_frequencies", ())
-            counted = [
+            counted: list[dict[str, Any]] = [
                 {"position": view, "frequency": self._turning(table, view)}
                 for view, table in zip(views, (embedding.frequency, *more), strict=True)
             ]
-            if "context" in views:
+            if isinstance(embedding, WaveViews) and embedding.context is not None:
                 counted[views.index("context")] |= {
                     "vectors": self._sized(embedding.context),
                     "damping": self._plain(*self._named(embedding.context_damping)),
