@@ -38,6 +38,8 @@ def close(found, expected, within=CLOSE):
         {"pooling": "max", "phase": True},
         {"damping": True, "pooling": "sum", "hidden_dim": 0},
         {"views": ("start", "end", "relative"), "share_frequency": "word", "pooling": "sum"},
+        {"views": ("start", "context", "end"), "phase": True, "pooling": "sum"},
+        {"views": ("relative", "context"), "pooling": "max", "share_frequency": "word"},
         {"readout": "magnitude", "share_amplitude": "dim"},
         {"share_frequency": "dim"},
         {"embedding": "complex-vanilla"},
@@ -93,6 +95,22 @@ def test_bigrams_and_scaled_sums(with_bigrams, node, tmp_path):
     for one, other in zip(waves, expected, strict=True):
         assert list(one["amplitude"].values()) == pytest.approx(other["amplitude"], abs=1e-5)
     assert session.about()["pooling"] == "sqrt"
+
+
+def test_contexts_end_after_their_window(make, node, tmp_path):
+    classifier, path = (
+        make(views=("start", "context"), pooling="sum", phase=True),
+        tmp_path / "a.html",
+    )
+    done = export_page(classifier, path)
+    rounded = Bag.describe(classifier, done.precision).rounded(classifier)
+    text = " ".join(random.Random(0).choices(("the", "dog", "bites", "man", "not"), k=40))
+    order, edits = list(range(39, -1, -1)), [{"id": 4, **EDIT}]
+    given = {"text": text, "order": order, "edits": edits}
+    found, waves = node(path, [("predict", given), ("waves", [3, 4])])
+    expected = Session(rounded, name="x").predict(text, order, edits)
+    assert close(found["probabilities"], expected["probabilities"])
+    assert [len(wave["frequencies"]) for wave in waves] == [1, 1]
 
 
 def test_ngrams(with_ngrams, node, tmp_path):

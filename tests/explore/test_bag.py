@@ -29,6 +29,8 @@ MODELS = {
     "frequency of a word": {"share_frequency": "dim", "phase": True, "share_phase": "word"},
     "amplitude of a word": {"share_amplitude": "dim", "frequency_init": "uniform"},
     "views": {"views": ("start", "end", "relative"), "phase": True, "pooling": "sum"},
+    "context": {"views": ("start", "context", "end"), "share_frequency": "word", "phase": True},
+    "context, summed": {"views": ("relative", "context"), "pooling": "sum"},
     "tpe": {"embedding": "tpe"},
     "pe": {"embedding": "pe"},
     "none": {"embedding": "none"},
@@ -182,7 +184,6 @@ def test_trained_frequencies_take_two_bytes_and_shared_ones_a_row(make):
     [
         ({"encoder": "cnn"}, "sums of words only, got encoder 'cnn'"),
         ({"encoder": "transformer", "n_heads": 2}, "got encoder 'transformer'"),
-        ({"views": ("start", "context")}, "context"),
     ],
 )
 def test_what_a_page_cannot_compute_is_refused_in_one_line(make, settings, said):

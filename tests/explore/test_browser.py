@@ -22,6 +22,7 @@ class Visit:
     def __init__(self, browser, address, *, offline=True, size=(1280, 900), **options):
         options = {"viewport": dict(zip(("width", "height"), size, strict=True))} | options
         self.context = browser.new_context(**options)
+        self.context.set_default_timeout(60_000)  # for a busy machine
         self.context.set_offline(offline)
         self.page = self.context.new_page()
         self.address, self.said, self.asked = address, [], []
@@ -33,8 +34,8 @@ class Visit:
         self.ready()
 
     def ready(self):
-        # A page behind another one is slow to be painted on a busy machine.
-        self.page.wait_for_selector("body[data-ready]", state="attached", timeout=60_000)
+        """Wait until the page shows all that the last change asked for."""
+        self.page.wait_for_selector("body[data-ready]", state="attached")
 
     def __enter__(self):
         return self
@@ -61,7 +62,7 @@ class Visit:
     def write(self, text):
         self.page.fill("#text", text)
         self.page.press("#text", "Enter")
-        self.page.wait_for_timeout(250)
+        self.ready()
 
     def drag(self, word, to, side=0.9):
         """Drag a tile by mouse over another one."""
@@ -130,7 +131,7 @@ def test_dragging_by_touch(browser, page):
         for step in range(1, 9):
             send("touchMove", x + (u - x) * step / 8, y + (v - y) * step / 8)
         send("touchEnd", u, v)
-        visit.page.wait_for_timeout(300)
+        visit.ready()
         assert visit.words() == ["bites", "man", "dog"] and agrees(visit, page, "bites man dog")
 
 
@@ -166,6 +167,30 @@ def test_one_click_shows_man_bites_dog(visit, page):
     assert visit.words() == ["man", "bites", "dog"]
 
 
+def test_a_sentence_that_was_entered_is_not_read_again_while_its_words_move(visit, page):
+    visit.page.evaluate(
+        """async () => {
+          const text = document.getElementById("text");
+          text.value = "not good but bad";
+          text.dispatchEvent(new Event("input"));
+          text.form.requestSubmit();
+          await new Promise((resume) => setTimeout(resume, 50));
+          document.getElementById("reverse").click();
+        }"""
+    )
+    visit.ready()
+    assert visit.words() == ["bad", "but", "good", "not"]
+    assert agrees(visit, page, "bad but good not")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_words_and_all_probabilities_are_in_sight_together(browser, page, size):
+    with Visit(browser, page.path.as_uri(), size=size) as visit:
+        for found in (visit.tile("dog"), *visit.page.locator(".verdict .bar").all()):
+            box = found.bounding_box()
+            assert box["y"] >= 0 and box["y"] + box["height"] <= size[1]
+
+
 def test_sliders_change_the_waves_of_a_word_and_are_reset(visit, page):
     before = visit.bars()
     visit.tile("bites").click()
@@ -187,7 +212,7 @@ def test_sliders_change_the_waves_of_a_word_and_are_reset(visit, page):
 
 def test_the_sweep_and_the_bars_under_the_words(visit, page):
     visit.tile("man").click()
-    visit.page.wait_for_timeout(600)
+    visit.ready()
     session = Session(page.ours, name="x")
     rows = session.sweep("dog bites man", [0, 1, 2], [], 2)["probabilities"]
     best = max(range(3), key=lambda c: rows[2][c])
@@ -235,16 +260,15 @@ def test_labels_of_a_chart_do_not_cover_each_other(browser, page, make, tmp_path
     with Visit(browser, page.path.as_uri(), **options) as visit:
         for text in ("dog bites man", "the the the the", "man", "the dog bites man " * 10):
             visit.write(text)
-            visit.page.wait_for_timeout(400)
+            visit.ready()
             assert all(labels_apart(visit, name) for name in ("waves", "phasors", "chain", "sweep"))
         assert visit.page.locator("#frequency").bounding_box()["width"] > 120
     path = tmp_path / "page.html"
     export_page(make(max_length=256), path, examples=["the dog bites man " * 64])
     with Visit(browser, path.as_uri(), **options) as visit:
-        visit.page.wait_for_timeout(400)
+        visit.ready()
         assert visit.page.locator("#tiles .tile").count() == 256
         assert all(labels_apart(visit, name) for name in ("waves", "phasors", "chain"))
-        visit.page.wait_for_selector("#sweep svg text", timeout=20_000)
         assert labels_apart(visit, "sweep")
 
 
@@ -276,7 +300,7 @@ def test_a_link_restores_the_state(browser, visit, page):
     visit.drag("not", "but")
     visit.tile("good").click()
     visit.page.locator("#amplitude").fill("2")
-    visit.page.wait_for_timeout(500)
+    visit.ready()
     words, bars, address = visit.words(), visit.bars(), visit.page.url
     assert words == ["good", "but", "not", "bad"]
     with Visit(browser, address) as other:
@@ -304,7 +328,7 @@ def test_nothing_is_wider_than_the_page_and_axe_finds_nothing(browser, page, siz
     options = {"color_scheme": colours, "reduced_motion": "reduce"}
     with Visit(browser, page.path.as_uri(), size=size, **options) as visit:
         visit.write("not good but bad , the dog bites an unknown man")
-        visit.page.wait_for_timeout(600)
+        visit.ready()
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= size[0]
         visit.page.evaluate(AXE.read_text(encoding="utf-8"))
         found = visit.page.evaluate("axe.run().then((found) => found.violations)")
@@ -404,7 +428,7 @@ def test_the_served_page_computes_in_pytorch(browser, make, serve, settings):
         Visit(browser, f"http://127.0.0.1:{site.port}/", offline=False) as visit,
     ):
         visit.drag("dog", "man")
-        visit.page.wait_for_timeout(500)
+        visit.ready()
         assert visit.words() == ["bites", "man", "dog"]
         expected = classifier.probabilities(["bites man dog"])[0].tolist()
         assert visit.bars() == pytest.approx(expected, abs=CLOSE)
@@ -413,7 +437,7 @@ def test_the_served_page_computes_in_pytorch(browser, make, serve, settings):
         )
         if session.about()["views"]:
             visit.page.locator("#frequency").fill("3")
-            visit.page.wait_for_timeout(500)
+            visit.ready()
             chosen = classifier.encoder.vocabulary.ids(["dog"])[0]
             edit = {"id": chosen, "amplitude": 1, "frequency": 3, "phase": 0, "damping": 0}
             changed = session.predict("dog bites man", [1, 2, 0], [edit | {"dimension": None}])
@@ -431,6 +455,19 @@ def test_a_server_that_has_ended_is_told(browser, make, serve):
     visit.write("man bites dog")
     assert "does not answer" in visit.page.locator("#problem").inner_text()
     visit.context.close()
+
+
+def test_a_page_with_contexts_follows_a_drag(browser, make, tmp_path):
+    classifier, path = make(views=("start", "context")), tmp_path / "page.html"
+    done = export_page(classifier, path, examples=["the dog bites the man"])
+    rounded = Bag.describe(classifier, done.precision).rounded(classifier)
+    with Visit(browser, path.as_uri()) as visit:
+        visit.drag("dog", "man")
+        visit.ready()
+        assert visit.words() == ["the", "bites", "the", "man", "dog"]
+        expected = rounded.probabilities(["the bites the man dog"])[0].tolist()
+        assert visit.bars() == pytest.approx(expected, abs=CLOSE)
+        assert "(the view context) count, but are not drawn" in visit.page.inner_text("#facts")
 
 
 def test_a_page_with_ngrams_is_as_predict_but_for_unknown_words_and_says_so(

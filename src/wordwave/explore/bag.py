@@ -26,7 +26,7 @@ from wordwave.embedding.positional import (
     WordEmbedding,
 )
 from wordwave.embedding.table import Table
-from wordwave.embedding.views import WaveViews
+from wordwave.embedding.views import WINDOW, WaveViews
 from wordwave.errors import WordwaveError
 from wordwave.explore.quantization import Array, Stored, by_columns, by_rows, by_table
 from wordwave.layers import Dropout
@@ -47,7 +47,6 @@ MOST_DIFFERENCE = 1e-4
 MANY_PAIRS = 1 << 22
 """Vectors of pairs with more numbers than this are stored in 15 levels instead of 255: 100,000
 pairs of 128 dimensions take 2 MB of the page instead of 11."""
-VIEWS = ("start", "end", "relative")
 ELSEWHERE = "; without --html the explorer computes it in PyTorch"
 
 
@@ -113,7 +112,8 @@ class Bag:
         return table[ids] if len(table) > 1 or self.n_rows == 1 else table
 
     def _waves(self, layer: dict[str, Any], ids: Array) -> Array:
-        """r·r₁^p·e^{i(ω·p + θ)} for each view. Shape: L ids -> (L, 2·D·views)"""
+        """r·r₁^p·e^{i(ω·p + θ)} for each view, and r·e^{iθ} times the sum of the words before for
+        the view context. Shape: L ids -> (L, 2·D·views)"""
         start = np.arange(1.0, len(ids) + 1)[:, None]
         counted = {
             "start": start,
@@ -126,9 +126,33 @@ class Bag:
         phase = self._rows(layer["phase"], ids) if layer["phase"] else 0.0
         parts = []
         for view in layer["views"]:
+            if view["position"] == "context":
+                z = size * np.exp(1j * phase) * self._contexts(view, ids)
+                parts.append((z.real, z.imag))
+                continue
             angle = self._rows(view["frequency"], ids) * counted[view["position"]] + phase
             parts.append((size * np.cos(angle), size * np.sin(angle)))
         return np.concatenate([part[i] for i in range(2) for part in parts], axis=1)
+
+    def _contexts(self, view: dict[str, Any], ids: Array) -> Array:
+        """√D·Σ_k c_k·(r₁·e^{iω})^(j − k) over the words k up to `WINDOW` places before word j, by
+        h_j = r₁·e^{iω}·(h_{j−1} + c_{j−1}) and without what leaves the window.
+
+        Shape: L ids -> (L, D), complex
+        """
+        words = self._rows(view["vectors"], ids)
+        words = math.sqrt(words.shape[1]) * words
+        frequency, damping = (
+            self.values[view[name]][0].astype(np.float64) for name in ("frequency", "damping")
+        )
+        step = np.exp(1j * frequency - np.logaddexp(0, damping))
+        step = step.repeat(words.shape[1] // len(step))
+        found = np.zeros(words.shape, dtype=complex)
+        for j in range(1, len(ids)):
+            found[j] = step * (found[j - 1] + words[j - 1])
+            if j > WINDOW:
+                found[j] -= step ** (WINDOW + 1) * words[j - WINDOW - 1]
+        return found
 
     def _bigrams(self, layer: dict[str, Any], ids: Array) -> Array | float:
         """Vectors of pairs of neighbours, added to the second. Shape: L ids -> (L, D)"""
@@ -268,13 +292,17 @@ class _Builder:
         embedding = self.model.embedding
         if type(embedding) is WaveViews or type(embedding) is WaveEmbedding:
             views = getattr(embedding, "views", ("start",))
-            if not set(views) <= set(VIEWS):
-                raise WordwaveError(f"a page computes the views {VIEWS}, got {views}{ELSEWHERE}")
             more = getattr(embedding, "more_frequencies", ())
-            counted = [
+            counted: list[dict[str, Any]] = [
                 {"position": view, "frequency": self._turning(table, view)}
                 for view, table in zip(views, (embedding.frequency, *more), strict=True)
             ]
+            if isinstance(embedding, WaveViews) and embedding.context is not None:
+                counted[views.index("context")] |= {
+                    "vectors": self._sized(embedding.context),
+                    "damping": self._plain(*self._named(embedding.context_damping)),
+                    "window": WINDOW,
+                }
             return {
                 "op": "waves",
                 "amplitude": self._sized(embedding.amplitude),

@@ -86,13 +86,7 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 def bundle() -> str:
     """All scripts as one module: imports and exports of each other are left out."""
-    joined = []
-    for name in MODULES:
-        text = re.sub(
-            r'^import \{[^}]*\} from "\./[a-z]+\.js";\n', "", _read(f"{name}.js"), flags=re.M
-        )
-        joined.append(re.sub(r"^export ", "", text, flags=re.M))
-    return "\n".join(joined)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read(f"{name}.js"))) for name in MODULES)
 
 
 @dataclass(frozen=True)

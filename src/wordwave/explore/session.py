@@ -106,6 +106,7 @@ class Session:
             "n_words": len(classifier.encoder.vocabulary),
             "longest": min(classifier.encoder.max_length, LONGEST),
             "views": [view for view in views if view != "context"] if is_wave else [],
+            "context": is_wave and "context" in views,
             "bigrams": getattr(getattr(embedding, "amplitude", None), "bigrams", None) is not None,
             "ngrams": classifier.model.ngrams is not None,
             "twin": None if self.twin is None else self.twin.config.model.embedding.kind,

@@ -93,6 +93,8 @@ export class Bag {
       const { values, height } = this.tables.get(this.embedding.bigrams.pairs);
       this.bigrams = new Map(Array.from({ length: height }, (_, i) => [values[2 * i] * MOST_WORDS + values[2 * i + 1], i]));
     }
+    this.views = this.isWave ? this.embedding.views.filter(({ position }) => position !== "context") : [];
+    this.context = this.isWave ? this.contextOf(this.embedding.views.find(({ position }) => position === "context")) : null;
     this.rows = new Map();
     this.vectors = new Map();
     this.cachedRows = new Map();
@@ -105,6 +107,18 @@ export class Bag {
         bias: this.tables.get(layer.bias).row(0),
       });
     }
+  }
+
+  /** The view context: its word vectors, and its step r₁·e^{iω} and the power of it that leaves the window, [real, imaginary]. */
+  contextOf(view) {
+    if (!view) return null;
+    const [frequency, damping] = [view.frequency, view.damping].map((name) => this.tables.get(name).row(0));
+    const power = (p) => Array.from({ length: this.dim }, (_, d) => {
+      const band = Math.floor((d * frequency.length) / this.dim);
+      const size = Math.exp(-p * softplus(damping[band]));
+      return [size * Math.cos(p * frequency[band]), size * Math.sin(p * frequency[band])];
+    });
+    return { ...view, step: power(1), last: power(view.window + 1), at: this.embedding.views.indexOf(view) };
   }
 
   /** A row of a word, with that of the pair of it and the word before, if there are bigrams. */
@@ -124,11 +138,11 @@ export class Bag {
     if (this.rows.size > 1024) this.rows.clear();
     const key = `${this.bigrams ? before : 0} ${id}`;
     if (!this.rows.has(key)) {
-      const { amplitude, phase, damping, views } = this.embedding;
+      const { amplitude, phase, damping } = this.embedding;
       const row = (name) => this.tables.get(name).row(id, this.dim);
       this.rows.set(key, {
         amplitude: this.sized(amplitude, id, before),
-        frequencies: views.map((view) => row(view.frequency)),
+        frequencies: this.views.map((view) => row(view.frequency)),
         phase: phase ? row(phase) : null,
         damping: damping ? row(damping).map(softplus) : null,
       });
@@ -147,15 +161,48 @@ export class Bag {
     const n = embedding.views.length;
     const vector = new Float64Array(2 * dim * n);
     const wave = this.wave(id, before);
-    for (let v = 0; v < n; v++) {
+    for (let v = 0, w = 0; v < n; v++) {
+      if (v === this.context?.at) continue; // it depends on the words before, see withContexts
       const p = counted(embedding.views[v].position, place, length);
       for (let d = 0; d < dim; d++) {
-        const [size, angle] = polar(wave, v, d, p, edit);
+        const [size, angle] = polar(wave, w, d, p, edit);
         vector[v * dim + d] = size * Math.cos(angle);
         vector[(n + v) * dim + d] = size * Math.sin(angle);
       }
+      w += 1;
     }
     return vector;
+  }
+
+  /** The vectors of a sentence with the view context, r·e^{iθ}·√D·Σ_k c_k·(r₁·e^{iω})^(j − k): each
+   *  sum is that of the word before and the word before, turned, without what leaves the window. */
+  withContexts(vectors, ids, edits) {
+    const { dim, context } = this;
+    const { step, last, window, at } = context;
+    const [real, imaginary] = [at * dim, (this.embedding.views.length + at) * dim];
+    const rows = ids.map((id) => this.cachedRow(context.vectors, id));
+    const [re, im] = [new Float64Array(dim), new Float64Array(dim)];
+    const scale = Math.sqrt(dim);
+    return vectors.map((vector, j) => {
+      if (!j) return vector;
+      const [came, left] = [rows[j - 1], rows[j - 1 - window]];
+      const { amplitude, phase } = this.wave(ids[j], this.bigrams ? ids[j - 1] : 0);
+      const edit = edits.get(ids[j]) ?? null;
+      const found = Float64Array.from(vector);
+      for (let d = 0; d < dim; d++) {
+        const [a, b] = step[d];
+        const [u, v] = [re[d] + came[d], im[d]];
+        re[d] = a * u - b * v - (left ? last[d][0] * left[d] : 0);
+        im[d] = a * v + b * u - (left ? last[d][1] * left[d] : 0);
+        const isEdited = concerns(edit, d);
+        const size = scale * amplitude[d] * (isEdited ? edit.amplitude : 1);
+        const turn = (phase ? phase[d] : 0) + (isEdited ? edit.phase : 0);
+        const [c, s] = [size * Math.cos(turn), size * Math.sin(turn)];
+        found[real + d] = c * re[d] - s * im[d];
+        found[imaginary + d] = c * im[d] + s * re[d];
+      }
+      return found;
+    });
   }
 
   wordVector(id, before, place) {
@@ -188,8 +235,7 @@ export class Bag {
       this.vectors.clear();
       this.cachedFor = changed;
     }
-    let x = null;
-    ids.forEach((id, i) => {
+    let vectors = ids.map((id, i) => {
       const before = this.bigrams && i ? ids[i - 1] : 0;
       const key = before ? `${before} ${id} ${i}` : id * 4096 + i;
       let vector = this.vectors.get(key);
@@ -197,11 +243,16 @@ export class Bag {
         vector = this.vector(id, before, i + 1, length, edits.get(id) ?? null);
         this.vectors.set(key, vector);
       }
+      return vector;
+    });
+    if (this.context) vectors = this.withContexts(vectors, ids, edits);
+    let x = null;
+    for (const vector of vectors) {
       if (x === null) x = Float64Array.from(vector);
       else if (this.pool.kind === "max") {
         for (let d = 0; d < x.length; d++) x[d] = Math.max(x[d], vector[d]);
       } else for (let d = 0; d < x.length; d++) x[d] += vector[d];
-    });
+    }
     const share = { mean: length, sqrt: Math.sqrt(length) }[this.pool.kind];
     if (share) x = x.map((value) => value / share);
     for (const layer of this.head) x = this.apply(layer, x, ids);

@@ -1,7 +1,7 @@
 // The charts of a word and of its sentence.
 
 import { counted, phasor, polar } from "./arithmetic.js";
-import { along, apart, area, arrow, curve, dot, firstFree, hasRoom, label, line } from "./drawing.js";
+import { along, apart, area, arrow, curve, dot, firstFree, hasRoom, label, line, widthOf } from "./drawing.js";
 import { clamp, element, percent, shape, shown, signed } from "./format.js";
 
 const N_DIMENSIONS = 5;
@@ -73,7 +73,7 @@ const drawnWaves = new WeakMap();
 /** The dimensions of a word as curves over places, the present place marked. Only the marks move
  *  with the place: curves are drawn again when something else has changed. */
 export function drawWaves(node, { wave, view, viewName, dimensions, chosen, place, length, edit, word }) {
-  const key = JSON.stringify([wave.id, wave.amplitude[chosen], view, dimensions, chosen, length, edit, node.clientWidth]);
+  const key = JSON.stringify([wave.id, wave.amplitude[chosen], view, dimensions, chosen, length, edit, widthOf(node)]);
   const drawn = drawnWaves.get(node);
   if (drawn?.key === key) return drawn.mark(place);
   const { svg, width, height } = area(node, 250, `Waves of ${shown(word)} over ${length} places`);

@@ -2,9 +2,22 @@
 
 import { shape } from "./format.js";
 
+const widths = new WeakMap();
+let watcher = null;
+
+/** The width of a node, kept until it changes: to ask the page for it in each frame takes a layout. */
+export function widthOf(node) {
+  watcher ??= new ResizeObserver((entries) => entries.forEach(({ target }) => widths.set(target, target.clientWidth)));
+  if (!widths.has(node)) {
+    widths.set(node, node.clientWidth);
+    watcher.observe(node);
+  }
+  return widths.get(node);
+}
+
 /** An empty SVG that fills the width of a node. */
 export function area(node, height, label) {
-  const width = Math.max(node.clientWidth, 200);
+  const width = Math.max(widthOf(node), 200);
   let svg = node.firstElementChild;
   if (!svg) {
     svg = shape("svg", { role: "img" });

@@ -38,11 +38,13 @@ export function shown(text, most = 32) {
   return signs.length > most ? `${signs.slice(0, most - 1).join("")}…` : plain || "␣";
 }
 
-/** A function that runs once, after so many milliseconds without another call. */
+/** A function that runs once, after so many milliseconds without another call, unless cancelled. */
 export function settled(run, milliseconds) {
   let timer = 0;
-  return () => {
-    clearTimeout(timer);
+  const cancel = () => clearTimeout(timer);
+  const call = () => {
+    cancel();
     timer = setTimeout(run, milliseconds);
   };
+  return Object.assign(call, { cancel });
 }

@@ -41,6 +41,7 @@ function problem(error) {
   const text = lost ? "The server does not answer: is wordwave explore still running?" : String(error.message ?? error);
   $("problem").textContent = shown(text, 300);
   $("problem").hidden = false;
+  document.body.dataset.ready = "true"; // nothing more will be shown
 }
 
 const guarded = (run) => async (...given) => {
@@ -52,14 +53,29 @@ const guarded = (run) => async (...given) => {
   }
 };
 
+let changes = 0;
+
+/** From a change until all that it asks for is shown, the page is not ready. */
+function begin() {
+  changes += 1;
+  delete document.body.dataset.ready;
+}
+
+let typed = 0; // sentences so far: what is computed of an earlier one is not shown
+const typing = settled(() => setText($("text").value), 160);
+
 /** Another sentence. */
 const setText = guarded(async (text, { order = null, selected = 0 } = {}) => {
+  begin();
+  typing.cancel();
+  const call = ++typed;
   const { words, cut } = await backend.tokens(text);
   const natural = words.map((_, i) => i);
+  const found = await backend.predict({ text, words, order: natural, edits: new Map(state.edits) });
+  if (call !== typed) return;
+  first = found;
   const isOrder = order && order.length === words.length && [...order].sort((a, b) => a - b).every((v, i) => v === i);
-  Object.assign(state, { text, words, order: natural, selected: Math.min(selected, words.length - 1) });
-  first = await backend.predict(sentence());
-  state.order = isOrder ? order : natural;
+  Object.assign(state, { text, words, order: isOrder ? order : natural, selected: Math.min(selected, words.length - 1) });
   $("cut").hidden = !cut;
   $("cut").textContent = cut ? `The explorer shows the first ${words.length} words; ${cut.toLocaleString("en")} more are left out.` : "";
   tiles.show(words, state.order);
@@ -80,31 +96,23 @@ function reorder(order) {
   later();
 }
 
-let asking = false;
+let asking = null;
 let askAgain = false;
 
-/** Probabilities of the present order. */
-async function predict() {
-  if (backend.predictNow) {
-    showPrediction(backend.predictNow(sentence()));
-    return;
-  }
-  if (asking) {
-    askAgain = true; // only the latest order counts
-    return;
-  }
-  asking = true;
-  try {
-    do {
-      askAgain = false;
-      showPrediction(await backend.predict(sentence()));
-    } while (askAgain);
-  } catch (error) {
-    problem(error);
-  } finally {
-    asking = false;
-  }
+/** Probabilities of the present order; of a server only the latest order is asked. */
+function predict() {
+  if (backend.predictNow) return void showPrediction(backend.predictNow(sentence()));
+  askAgain = true;
+  asking ??= ask().finally(() => (asking = null));
+  return asking;
 }
+
+const ask = guarded(async () => {
+  while (askAgain) {
+    askAgain = false;
+    showPrediction(await backend.predict(sentence()));
+  }
+});
 
 function showPrediction(found) {
   latest = found;
@@ -214,21 +222,26 @@ function fillDimensions(wave, dimension) {
 }
 
 /** What takes longer waits until the word rests. */
-const later = settled(
+function later() {
+  begin();
+  rest();
+}
+
+const rest = settled(
   guarded(async () => {
+    const change = changes;
     saveLink();
-    drawWord();
-    const asked = JSON.stringify([state.text, state.order, [...state.edits], state.selected]);
-    const isCurrent = () => asked === JSON.stringify([state.text, state.order, [...state.edits], state.selected]);
+    await Promise.all([loading, asking, drawWord()]);
+    if (change !== changes) return;
     const at = place();
     const swept = await backend.sweep(sentence(), at);
-    if (!swept || !isCurrent()) return;
+    if (!swept || change !== changes) return;
     drawSwept(swept.probabilities, at);
     const found = await backend.sensitivity(sentence());
-    if (found && isCurrent()) {
-      tiles.effects(state.order, found.word, found.place);
-      $("legend-unit").textContent = `in log-odds of “${shown(about.labels[found.predicted])}”`;
-    }
+    if (!found || change !== changes) return;
+    tiles.effects(state.order, found.word, found.place);
+    $("legend-unit").textContent = `in log-odds of “${shown(about.labels[found.predicted])}”`;
+    document.body.dataset.ready = "true";
   }),
   140,
 );
@@ -296,7 +309,10 @@ function restore() {
 }
 
 function wire() {
-  $("text").addEventListener("input", settled(() => setText($("text").value), 160));
+  $("text").addEventListener("input", () => {
+    begin();
+    typing();
+  });
   $("sentence").addEventListener("submit", (event) => {
     event.preventDefault();
     setText($("text").value);
@@ -379,6 +395,7 @@ function describe() {
   if (!hasWaves) $("title").textContent = "What does word order change?";
   $("ours-title").textContent = hasWaves ? "Waves" : (kinds[about.embedding] ?? about.embedding);
   $("ours-sub").textContent = hasWaves ? "The place turns each word." : `Embedding ${about.embedding}.`;
+  if (hasWaves && about.twin === "tpe") $("lead").textContent = "With waves the probabilities follow; with added positions they cannot.";
   $("twin-card").hidden = !about.twin;
   if (about.twin && about.twin !== "tpe") {
     $("twin-title").textContent = kinds[about.twin] ?? about.twin;
@@ -398,16 +415,17 @@ function describe() {
   const rounding = about.rounding
     ? ` The weights inside this page are rounded (${about.rounding.precision}), which changes a probability by ${about.rounding.loss < 0.0005 ? "less than 0.1%" : `at most ${percent(about.rounding.loss)}`} on random sentences.`
     : " Computed in PyTorch by the server.";
+  const context = about.context ? " Pairs of words (the view context) count, but are not drawn." : "";
   const left = about.ngrams && about.model && !about.model.hashed ? " The page leaves out the character n-grams of unknown words, which wordwave predict counts." : "";
   $("facts").textContent =
     `${shown(about.name, 60)}: encoder ${about.encoder}, embedding ${about.embedding}, ${about.dim} dimensions, ` +
-    `${about.n_words.toLocaleString("en")} words, ${about.labels.length} classes.${rounding}${left}`;
+    `${about.n_words.toLocaleString("en")} words, ${about.labels.length} classes.${context}${rounding}${left}`;
 }
 
 describe();
 wire();
 useThemes($("theme"), () => vocabulary.draw());
-guarded(async () => {
+const loading = guarded(async () => {
   await restore();
   await vocabulary.load();
   vocabulary.mark(state.words.map(({ id }) => id));
@@ -415,5 +433,4 @@ guarded(async () => {
     const at = word().id - vocabulary.data.first;
     vocabulary.choose(at >= 0 && at < vocabulary.data.words.length ? at : 0);
   }
-  document.body.dataset.ready = "true";
 })();
