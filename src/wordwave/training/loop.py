@@ -222,6 +222,7 @@ class Training:
         if self._epoch_batches[0] != progress.epoch:
             self._epoch_batches = progress.epoch, self.batches(progress.epoch)
         batches = self._epoch_batches[1]
+        done: Sequence[tuple[float, float, float]]
         if self.fused is None:
             accumulated = batches[progress.batch : progress.batch + settings.grad_accumulation]
             self._begin(progress.step)
