@@ -36,7 +36,11 @@ def ours(name: str, n_words: int, config: ModelConfig, precision: Precision = "a
     """Steps of the training loop: row-sparse updates and batches of like lengths."""
     model = Classifier(config, n_words, N_CLASSES, sparse=True)
     settings = TrainingConfig(
-        epochs=1000, batch_size=BATCH, learning_rate=1e-3, precision=precision
+        epochs=1000,
+        batch_size=BATCH,
+        learning_rate=1e-3,
+        precision=precision,
+        eval_every=STEPS_AT_ONCE,  # which steps that are taken at once do not cross
     )
     training = Training(model, ClassificationTask(sentences_like_mr(n_words)), settings)
     ran_in = "bf16" if training.bf16 else "fp32"

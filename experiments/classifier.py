@@ -202,6 +202,7 @@ class ClassifierTable:
             "half of its 95% interval.",
             f"Cells whose interval lies below −{MARGIN}: {below}. Trainings of ours that predict a "
             f"single class where a rival predicts more: {single}.",
+            *_gains(of_cell),
             *([note] if note else []),
         ]
         title = "The default classifier beside TF-IDF and fastText"
@@ -236,6 +237,22 @@ def _difference(found: dict[str, dict[int, Record]]) -> Score | None:
         return None
     better = max(RIVALS, key=lambda row: fmean(accuracy[row]))
     return _score([a - b for a, b in zip(accuracy["waves"], accuracy[better], strict=True)])
+
+
+def _gains(of_cell: dict[tuple[str, int], dict[str, dict[int, Record]]]) -> list[str]:
+    """What pretrained vectors add to the default, draw by draw, where there are enough draws."""
+    gains = []
+    for (data, size), found in sorted(of_cell.items(), key=_order):
+        ours, theirs = found.get("waves", {}), found.get("waves-vectors", {})
+        draws = sorted(ours.keys() & theirs.keys())
+        gain = _score([theirs[d]["accuracy"] - ours[d]["accuracy"] for d in draws])
+        if gain is not None and len(draws) >= FEW_DRAWS:
+            half = "" if gain.half is None else f" ± {gain.half:.3f}"
+            where = f"{data}, {f'{size:,}' if size else 'all'} texts"
+            gains.append(f"{where}: {gain.mean:+.3f}{half} ({len(draws)} draws)")
+    if not gains:
+        return []
+    return [f"Gain from word2vec, ± half of its 95% interval: {'; '.join(gains)}."]
 
 
 def _is_below(difference: Score) -> bool:

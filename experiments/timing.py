@@ -116,17 +116,17 @@ def _training(protocol: Protocol, cell: TrainingCell, splits: Any) -> Any:
 
 def _speed(training: Any, n_steps: int) -> float:
     """Words per CPU second over some steps of an epoch."""
-    from wordwave.training.loop import Progress, Step
+    from wordwave.training.loop import Progress
 
-    words, start = 0, time.process_time()
     if training.is_over:
         training.progress = Progress()
+    before, start = training.progress.n_words, time.process_time()
     steps = training.run()
-    for n, report in enumerate(steps, start=1):
-        words += report.n_words if isinstance(report, Step) else 0
+    for n, _ in enumerate(steps, start=1):
         if n >= n_steps:
             break
     steps.close()
+    words = training.progress.n_words - before  # of steps that were taken at once, of all of them
     return words / max(time.process_time() - start, 1e-9)
 
 

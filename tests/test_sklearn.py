@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -176,6 +177,13 @@ def test_pipelines_searches_and_folds():
     )
     assert search.fit(TEXTS, PRAISE).best_score_ > 0.8
     assert search.predict(NEW_TEXTS).shape == (60,)
+
+
+def test_probabilities_can_be_calibrated_by_scikit_learn():
+    model = CalibratedClassifierCV(WaveClassifier(**SMALL), cv=2).fit(TEXTS, PRAISE)
+    found = model.predict_proba(NEW_TEXTS)
+    assert ((found[:, 1] > 0.5) == NEW_PRAISE).mean() > 0.9
+    np.testing.assert_allclose(found.sum(1), 1.0, atol=1e-6)
 
 
 def test_sentence_vectors_are_features_for_another_estimator(fitted):

@@ -21,6 +21,11 @@ def draw_seed() -> int:
     return int(torch.randint(2**32, ()))
 
 
+def draw_seeds(n: int) -> list[int]:
+    """What `draw_seed` returns n times."""
+    return torch.randint(2**32, (n,)).tolist() if n else []
+
+
 def threshold(p: float) -> np.uint32:
     """Hashes below this are dropped."""
     return np.uint32(min(round(p * 2**32), 2**32 - 1))

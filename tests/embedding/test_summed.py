@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -187,3 +188,13 @@ def test_dropout_keeps_its_share_and_the_scale():
         assert abs(share - (1 - p)) < 5 * math.sqrt(p * (1 - p) / factors.numel())
         assert factors.max() == pytest.approx(1 / (1 - p))
         assert not torch.equal(factors, kept(p, 12346, 200, 500))
+
+
+@pytest.mark.skipif(compiled() is None, reason="needs numba")
+@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 200])
+def test_rows_in_use_are_the_distinct_ids_in_their_order(n_rows):
+    every, some = np.arange(n_rows), np.random.default_rng(0).integers(0, n_rows, 40)
+    for ids, padding in ((every, -1), (every[::-1].copy(), 0), (some, -1), (every[:0], 0)):
+        rows, slots = compiled().rows_in_use(ids, n_rows, padding)
+        assert rows.tolist() == sorted(set(ids.tolist()) - {padding})
+        assert slots[rows].tolist() == list(range(len(rows)))

@@ -33,6 +33,17 @@ def test_the_difference_is_to_the_better_rival_draw_by_draw(tmp_path):
     assert "lies below −0.01: 0." in table.notes[2]
 
 
+def test_the_gain_from_vectors_is_draw_by_draw_where_there_are_enough(tmp_path):
+    records = [record("waves", i, 0.5 + 0.1 * i) for i in range(4)]
+    records += [record("waves-vectors", i, 0.52 + 0.1 * i) for i in range(3)]
+    records += [record(row, 0, 0.5, size=200) for row in ("waves", "waves-vectors")]
+    (table,) = ClassifierTable(tmp_path, ROWS, score_test=True).tables(records)
+    (gains,) = (note for note in table.notes if note.startswith("Gain from word2vec"))
+    assert gains.endswith("interval: mr, 60 texts: +0.020 ± 0.000 (3 draws).")
+    (table,) = ClassifierTable(tmp_path, ROWS, score_test=True).tables(records[:4])
+    assert not any("word2vec" in note for note in table.notes)
+
+
 def test_cells_below_the_margin_and_single_classes_are_counted(tmp_path):
     records = [record("waves", i, 0.5 + 0.001 * i, n_predicted=1 + (i > 0)) for i in range(3)]
     records += [record("tfidf", i, 0.6 + 0.001 * i) for i in range(3)]

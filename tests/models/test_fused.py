@@ -12,11 +12,12 @@ from wordwave.embedding.table import Bigrams
 from wordwave.errors import WordwaveError
 from wordwave.models.classifier import Classifier
 from wordwave.models.config import ClassifierConfig, ModelConfig
+from wordwave.tasks import classification
 from wordwave.tasks.classification import ClassificationTask, LabelledSentences
 from wordwave.text.batching import Sentences
 from wordwave.text.ngrams import repeated_bigrams
 from wordwave.training.config import TrainingConfig
-from wordwave.training.loop import Training
+from wordwave.training.loop import Step, Training
 from wordwave.training.run import load_state, state_of
 
 needs_numba = pytest.mark.skipif(compiled() is None, reason="needs numba")
@@ -129,6 +130,43 @@ def test_resumed_by_kernels_it_is_the_same_bit_for_bit():
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
 
 
+@needs_numba
+@pytest.mark.parametrize("case", ["default", "bigrams", "weights", "no dropout", "long"])
+def test_steps_taken_at_once_are_those_taken_one_by_one_bit_for_bit(case, monkeypatch):
+    for settings in (SETTINGS, replace(SETTINGS, eval_every=3), replace(SETTINGS, max_steps=11)):
+        at_once = training(settings, **CASES[case])
+        reports = list(at_once.run())
+        assert [r.step for r in reports if isinstance(r, Step)] == [*range(1, at_once.n_steps + 1)]
+        monkeypatch.setattr(classification, "MOST_STEPS", 1)
+        one_by_one = training(settings, **CASES[case])
+        assert losses(one_by_one) == [report.loss for report in reports]
+        monkeypatch.undo()
+        assert one_by_one.progress == at_once.progress
+        for name, tensor in state_of(one_by_one)[0].items():
+            assert torch.equal(tensor, state_of(at_once)[0][name]), name
+
+
+@needs_numba
+def test_several_steps_are_taken_at_once_and_a_report_never_runs_ahead_of_them():
+    run = training(encoder="bag")
+    steps = run.run()
+    assert next(steps).step == 1
+    assert run.progress.step == 8 == len(run.batches(0))  # an epoch
+
+
+@needs_numba
+def test_a_loss_that_is_not_finite_ends_steps_that_are_taken_at_once():
+    run = training(encoder="bag")
+    bad = run.batches(0)[4][0]
+    weights = torch.ones(120).index_fill(0, bad, float("inf"))
+    run.task = replace(run.task, train=replace(run.task.train, weights=weights))
+    run.fused = run.task.fused(run.model, run.optimizers)
+    with pytest.raises(WordwaveError, match="at step 5: lower learning_rate"):
+        losses(run)
+    assert run.progress.step == 4
+    assert all(tensor.isfinite().all() for tensor in run.model.state_dict().values())
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_without_numba_it_learns_the_same(case, monkeypatch):
     with_it = losses(training(**CASES[case]))
@@ -174,12 +212,19 @@ def test_what_is_out_of_range_is_refused():
         (batch, targets[1:]),
     ]
     before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
-    for given in wrong:
+    for sizes in ([4], [3, 1]):
+        draws = step.bag.draws(sizes, torch.manual_seed)
+        for given in wrong:
+            with pytest.raises(WordwaveError):
+                step.bag.steps(*given, None, draws, sizes, 1.0)
+    for sizes in ([3], [5], [4, 0], [5, -1]):  # not all sentences are of a step
+        draws = step.bag.draws([4] * len(sizes), torch.manual_seed)
         with pytest.raises(WordwaveError):
-            step.bag.loss(*given)
-    assert step.bag.loss(batch, targets) > 0
+            step.bag.steps(batch, targets, None, draws, sizes, 1.0)
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(tensor, before[name]), name
+    draws = step.bag.draws([4], torch.manual_seed)
+    assert step.bag.steps(batch, targets, None, draws, [4], 1.0)[0] > 0
 
 
 @needs_numba

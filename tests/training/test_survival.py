@@ -39,7 +39,7 @@ def command(table, out, *more, epochs=30):
     return [
         sys.executable, "-m", "wordwave", "train", "classify", "--data", str(table), "--out",
         str(out), "--epochs", str(epochs), "--dim", "24", "--batch-size", "16",
-        "--save-every", "0", "--dropout", "0.2", "--word-dropout", "0.05",
+        "--save-every", "0", "--dropout", "0.2",
         "--dev-share", "0.1", *more,
     ]  # fmt: skip
 
@@ -65,21 +65,23 @@ def same_weights(one, other):
     return one.keys() == other.keys() and all(one[k].equal(other[k]) for k in one)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(table, tmp_path_factory):
+@pytest.fixture(scope="module", params=["many steps at once", "one by one"])
+def undisturbed(request, table, tmp_path_factory):
+    """A run, its options and its duration. With unknown words drawn, steps are taken one by one."""
     folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    more = ["--word-dropout", "0.05"] if request.param == "one by one" else []
     began = time.monotonic()
-    run(command(table, folder))
-    return folder, time.monotonic() - began
+    run(command(table, folder, *more))
+    return folder, more, time.monotonic() - began
 
 
 def test_killed_at_random_moments_it_goes_on_to_the_same_weights(table, undisturbed, tmp_path):
-    whole, seconds = undisturbed
+    whole, more, seconds = undisturbed
     rng = random.Random(os.environ.get("WORDWAVE_KILL_SEED", "1"))
     folder = tmp_path / "killed"
     for _ in range(N_KILLS):
         process = subprocess.Popen(
-            command(table, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command(table, folder, *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         time.sleep(rng.uniform(0.3, 1.0) * seconds)
         process.kill()
@@ -87,7 +89,7 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_weights(table, undistur
         if (folder / "result.json").exists():
             assert same_weights(whole, folder)
             folder = tmp_path / f"killed-{time.monotonic_ns()}"
-    run(command(table, folder))
+    run(command(table, folder, *more))
     assert same_weights(whole, folder)
     assert not (folder / "state").exists() and not list(folder.glob(".*"))
     figures = [
@@ -122,9 +124,9 @@ def test_a_finished_run_that_was_killed_before_tidying_is_tidied(table, tmp_path
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path, how):
-    whole, _ = undisturbed
+    whole, more, _ = undisturbed
     folder = tmp_path / "stopped"
-    words = command(table, folder)
+    words = command(table, folder, *more)
     words[words.index("--save-every") + 1] = "1000"  # only the stop itself saves
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (folder / "metrics.jsonl").exists() or not read_metrics(folder / "metrics.jsonl"):
@@ -142,9 +144,9 @@ def test_a_stop_saves_says_how_to_go_on_and_goes_on(table, undisturbed, tmp_path
 
 
 def test_a_closed_pipe_stops_and_saves_as_ctrl_c_does(table, undisturbed, tmp_path):
-    whole, _ = undisturbed
+    whole, more, _ = undisturbed
     folder = tmp_path / "unwatched"
-    words = command(table, folder)
+    words = command(table, folder, *more)
     words[words.index("--save-every") + 1] = "1000"
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not process.stdout.readline().startswith("epoch"):  # before, there is nothing to save

@@ -5,7 +5,7 @@ Imported by `wordwave.compiled` only, since numba may be missing. numba keeps th
 and in a fixed order, so that results are the same bit for bit at every run on a machine.
 """
 
-from wordwave.kernels.bag import bag_gradients, bag_update
+from wordwave.kernels.bag import bag_steps
 from wordwave.kernels.ngrams import sum_ngrams
 from wordwave.kernels.steps import (
     adam_rows,
@@ -19,8 +19,7 @@ from wordwave.kernels.windows import pool_windows, pool_windows_backward
 
 __all__ = [
     "adam_rows",
-    "bag_gradients",
-    "bag_update",
+    "bag_steps",
     "encode_ascii",
     "hash_ngrams",
     "index_words",

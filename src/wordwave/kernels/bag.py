@@ -1,4 +1,4 @@
-"""A training step of a bag of words: the loss and its gradients, and the update."""
+"""Training steps of a bag of words: the loss, its gradients, and the update of the weights."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _positive(values, n, j, places):
 
 @njit(**OPTIONS)
 def _head_step(first, n, x, head, given, drops, of_head, z, kept, units, kept_units, places, p):
-    """The loss of n sentences from `first` on by the head of `bag_gradients`. Adds to the gradients
+    """The loss of n sentences from `first` on by the head of `bag_steps`. Adds to the gradients
     of its weights, and writes those of x to x. Units that are dropped or below 0 are left out of
     all products. The weights of a unit are read once for all sentences.
 
@@ -130,7 +130,7 @@ def _head_step(first, n, x, head, given, drops, of_head, z, kept, units, kept_un
 
 
 @njit(**OPTIONS)
-def _fits(tokens, tables, keys, given, n_classes):
+def _fits(tokens, tables, keeps, keys, given, n_classes, ends):
     """Whether all that is looked up is there."""
     ids, starts, positions, weights = tokens
     targets, labels, by_text = given
@@ -142,6 +142,15 @@ def _fits(tokens, tables, keys, given, n_classes):
     if not len(ids) == len(positions) == len(weights) or len(starts) != n_texts + 1:
         return False
     if starts[0] != 0 or starts[-1] != len(ids) or len(keys) > len(tables[3]):
+        return False
+    if len(keys) and len(keeps) != n_texts:
+        return False
+    before = 0
+    for end in ends:
+        if end <= before:
+            return False
+        before = end
+    if before != n_texts:
         return False
     for b in range(n_texts):
         if starts[b + 1] < starts[b]:
@@ -166,27 +175,11 @@ def _groups(starts, n_texts):
     return ends[:n], longest, most
 
 
-@compiled_once
-def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given, drops):
-    """The weighted sum of the cross-entropies of a bag whose head has one hidden layer, or none if
-    w1 has no rows, and its gradients. Without targets, the cross-entropies are those of each class
-    by itself.
-
-    Returns whether all numbers are in range, the loss, the rows in use of the tables of words and
-    of bigrams, and the gradients of these rows and of the head.
-
-    Args:
-        tokens: ids, starts, positions and weights, as of `sum_waves`.
-        tables: amplitude, frequency, phase and bigrams, as of `sum_waves`.
-        needed: which of them need a gradient.
-        bigrams: which sentences keep theirs, the keys of the table, or none, and its scale.
-        sums: padding and power, as of `sum_waves`.
-        word_drops: scale, drop and seed, as of `sum_waves`.
-        head: w1 (H, W), b1 (H,), w2 (C, H or W), b2 (C,).
-        given: targets (B,), or (0,) with labels (B, C), and weights (B, 1), (B, C), or (0, 1)
-            for 1.
-        drops: scale, drop and two seeds of dropout before each layer of the head.
-    """
+@njit(**OPTIONS)
+def _gradients(tokens, tables, trained, bigrams, sums, word_drops, head, given, drops):
+    """The weighted sum of the cross-entropies of some sentences, the rows in use of the tables of
+    words and of bigrams, and the gradients of these rows and of the head. What arguments are:
+    see `bag_steps`, of one step."""
     ids, starts, positions, weights = tokens
     amplitude, frequency, phase, more = tables
     keeps, keys, more_scale = bigrams
@@ -194,19 +187,18 @@ def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given
     scale, drop, seed = word_drops
     w1, b1, w2, b2 = head
     n_words, n_dims = amplitude.shape
-    fits = _fits(tokens, tables, keys, given, len(w2))
-    extra = np.empty(len(ids) if fits and len(keys) else 0, np.int64)
+    extra = np.empty(len(ids) if len(keys) else 0, np.int64)
     if len(extra):
         pair_rows(ids, starts, keeps, keys, n_words, extra)
-    rows, slots = rows_in_use(ids[: len(ids) if fits else 0], n_words, padding)
+    rows, slots = rows_in_use(ids, n_words, padding)
     more_rows, more_slots = rows_in_use(extra, len(more), 0)
-    of_amplitude = np.zeros((len(rows) if needed[0] else 0, n_dims), np.float32)
+    of_amplitude = np.zeros((len(rows) if trained[0] else 0, n_dims), np.float32)
     n_frequencies = 1 if len(frequency) == 1 else len(rows)
-    of_frequency = np.zeros((n_frequencies if needed[1] else 0, n_dims), np.float32)
-    of_phase = np.zeros((len(rows) if needed[2] else 0, n_dims), np.float32)
-    of_more = np.zeros((len(more_rows) if needed[3] else 0, n_dims), np.float32)
+    of_frequency = np.zeros((n_frequencies if trained[1] else 0, n_dims), np.float32)
+    of_phase = np.zeros((len(rows) if trained[2] else 0, n_dims), np.float32)
+    of_more = np.zeros((len(more_rows) if trained[3] else 0, n_dims), np.float32)
     of_head = np.zeros_like(w1), np.zeros_like(b1), np.zeros_like(w2), np.zeros_like(b2)
-    n_texts = len(starts) - 1 if fits else 0
+    n_texts = len(starts) - 1
     ends, longest, most = _groups(starts, n_texts)
     all_vectors = np.empty((longest, n_dims), np.float32)
     all_cosines, all_sines = np.empty_like(all_vectors), np.empty_like(all_vectors)
@@ -240,7 +232,7 @@ def bag_gradients(tokens, tables, needed, bigrams, sums, word_drops, head, given
                 slots, more_slots, of_amplitude, of_frequency, of_phase, of_more, along, across,
             )  # fmt: skip
         first = end
-    return fits, loss, rows, more_rows, (of_amplitude, of_frequency, of_phase, of_more), of_head
+    return loss, rows, more_rows, (of_amplitude, of_frequency, of_phase, of_more), of_head
 
 
 @njit(**UNORDERED)
@@ -254,20 +246,76 @@ def _square_sum(x):
 
 
 @compiled_once
-def bag_update(rows, gradients, tables, means, squares, numbers, factor, max_norm):
-    """One step of AdamW on some rows of each table, with the gradients times a factor, and their
-    norm clipped.
+def bag_steps(
+    tokens, ends, tables, trained, bigrams, sums, word_drops, head, given, drops,
+    means, squares, numbers, max_norm, losses,
+):  # fmt: skip
+    """Steps of AdamW, one after the other, on the mean of the cross-entropies of a bag whose head
+    has one hidden layer, or none if w1 has no rows. Without targets, the cross-entropies are those
+    of each class by itself.
 
-    Shape: as many rows (n,), gradients (n, W), tables, means, squares (V, W) and rows of numbers
-    (·, 6), the last arguments of `adam_rows`
+    Returns the number of steps, which end where a loss is not finite, before that changes anything;
+    or −1, without any step, if not all numbers are in range.
+
+    Args:
+        tokens: ids, starts, positions and weights of the sentences of all steps, as of `sum_waves`.
+        ends: of each step, where its sentences end. Shape: (S,)
+        tables: amplitude, frequency, phase and bigrams, as of `sum_waves`.
+        trained: which of them, and of the head, change. Shape: (8,)
+        bigrams: which sentences keep theirs (B,), the keys of the table, or none, and its scale.
+        sums: padding and power, as of `sum_waves`.
+        word_drops: scale and drop, as of `sum_waves`, and seeds (S,).
+        head: w1 (H, W), b1 (H,), w2 (C, H or W), b2 (C,).
+        given: targets (B,), or (0,) with labels (B, C), and weights (B, 1), (B, C), or (0, 1)
+            for 1.
+        drops: scale and drop of dropout before each layer of the head, and seeds (S, 2).
+        means, squares: of the gradients of tables and head, with rows as the tables, of the head
+            one row.
+        numbers: of each step, table and layer, the last arguments of `adam_rows`. Shape: (S, 8, 6)
+        max_norm: the norm that the gradient of the mean loss is clipped to.
+        losses: the sum of the cross-entropies of each step. Shape: (S,)
     """
-    total = 0.0
-    for i in range(len(gradients)):
-        total += _square_sum(gradients[i])
-    scale = np.float32(factor * min(max_norm / (factor * np.sqrt(total) + 1e-6), 1.0))
-    for i in range(len(gradients)):
-        n = numbers[i]
-        adam_rows(
-            rows[i], gradients[i], scale, tables[i], means[i], squares[i],
-            n[0], n[1], n[2], n[3], n[4], n[5],
+    ids, starts, positions, weights = tokens
+    keeps, keys, more_scale = bigrams
+    targets, labels, by_text = given
+    w1, b1, w2, b2 = head
+    if not _fits(tokens, tables, keeps, keys, given, len(w2), ends):
+        return -1
+    one_row = (w1.reshape(1, -1), b1.reshape(1, -1), w2.reshape(1, -1), b2.reshape(1, -1))
+    weights_of = (*tables, *one_row)
+    only = np.zeros(1, np.int64)
+    first = np.int64(0)  # a literal would be compiled by itself
+    for s in range(len(ends)):
+        end = ends[s]
+        a, b = starts[first], starts[end]
+        loss, rows, more_rows, of_tables, of_head = _gradients(
+            (ids[a:b], starts[first : end + 1] - a, positions[a:b], weights[a:b]),
+            tables, trained, (keeps[first:end], keys, more_scale), sums,
+            (word_drops[0], word_drops[1], word_drops[2][s]), head,
+            (targets[first:end], labels[first:end], by_text[first:end]),
+            (drops[0], drops[1], drops[2][s, 0], drops[2][s, 1]),
         )  # fmt: skip
+        losses[s] = loss
+        if not np.isfinite(loss):
+            return s
+        dw1, db1, dw2, db2 = of_head
+        gradients = (
+            *of_tables,
+            dw1.reshape(1, -1), db1.reshape(1, -1), dw2.reshape(1, -1), db2.reshape(1, -1),
+        )  # fmt: skip
+        of_words = only if len(tables[1]) == 1 else rows
+        used = (rows, of_words, rows, more_rows, only, only, only, only)
+        total, factor = 0.0, 1.0 / (end - first)
+        for i in range(len(gradients)):
+            if trained[i]:
+                total += _square_sum(gradients[i])
+        scale = np.float32(factor * min(max_norm / (factor * np.sqrt(total) + 1e-6), 1.0))
+        for i in range(len(gradients)):
+            if trained[i]:
+                n = numbers[s, i]
+                adam_rows(
+                    used[i], gradients[i], scale, weights_of[i], means[i], squares[i],
+                    n[0], n[1], n[2], n[3], n[4], n[5],
+                )  # fmt: skip
+        first = end
+    return len(ends)

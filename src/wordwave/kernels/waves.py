@@ -16,6 +16,10 @@ _ROUND_64 = 1.5 * 2.0**52  # x + this − this is x rounded to a whole number
 _ROUND_32 = np.float32(1.5 * 2.0**23)
 _QUARTER, _FOUR = np.float32(0.25), np.float32(4.0)
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+"""Its product with 2^j, shifted right by 58, differs for all j from 0 to 63 (`_PLACES`)."""
+_PLACES = np.empty(64, np.int64)
+_PLACES[[(int(_DE_BRUIJN) << j & (1 << 64) - 1) >> 58 for j in range(64)]] = range(64)
 # Minimax polynomials of sine and cosine on [−π/4, π/4].
 _S1, _S2, _S3 = (np.float32(c) for c in (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4))
 _C1, _C2 = np.float32(-0.5), np.float32(4.1666645683e-2)
@@ -283,13 +287,13 @@ def rows_in_use(ids, n_rows, padding):
     n = 0
     for k in range(len(marks)):
         mark = marks[k]
-        if mark == 0:
-            continue
-        for j in range(64):
-            if (mark >> np.uint64(j)) & np.uint64(1):
-                slots[64 * k + j] = n
-                rows[n] = 64 * k + j
-                n += 1
+        while mark != 0:
+            lowest = mark & (~mark + np.uint64(1))
+            row = 64 * k + _PLACES[(lowest * _DE_BRUIJN) >> np.uint64(58)]
+            slots[row] = n
+            rows[n] = row
+            n += 1
+            mark ^= lowest
     return rows[:n], slots
 
 

@@ -1,10 +1,10 @@
-"""A training step of a bag of words in two compiled calls, without autograd."""
+"""Training steps of a bag of words in a compiled call, without autograd."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from wordwave.compiled import compiled
-from wordwave.dropout import draw_seed, threshold
+from wordwave.dropout import draw_seeds, threshold
 from wordwave.embedding.summed import check_batch, kernel_tables
 from wordwave.embedding.table import BIGRAM_SCALE
 from wordwave.embedding.wave import check_ids
@@ -25,8 +25,19 @@ MAX_CLASSES = 256
 """With more, a matrix product takes less time."""
 
 
+class Draws(NamedTuple):
+    """The random numbers of some steps, and how far they go."""
+
+    keeps: Any
+    """Which sentences keep their bigrams. Shape: (B,), or (0,) without bigrams"""
+    seeds: Any
+    """Of the dropout of word vectors, and before each layer of the head. Shape: (S, 3)"""
+    numbers: Any
+    """Of each table and layer, the last arguments of `kernels.adam_rows`. Shape: (S, 8, 6)"""
+
+
 class FusedBag:
-    """The loss of a `Classifier` that sums words, its gradients, and the update of its weights.
+    """Training steps of a `Classifier` that sums words.
 
     The same numbers as by autograd and the optimizers, up to rounding, and the same state in the
     optimizers: a training may change from one to the other at any step.
@@ -54,8 +65,6 @@ class FusedBag:
         self.padding = -1 if padding is None else padding
         self.tables = [_Weights(none if t is None else t, trained, by_row=True) for t in tables]
         self.head = [_Weights(tensor, trained, by_row=False) for tensor in head]
-        self.found: list[tuple[Any, Any]] = []
-        """Of each of them, rows and their gradients."""
 
     @staticmethod
     def supports(model: nn.Module, optimizers: Iterable[Optimizer]) -> bool:
@@ -73,71 +82,98 @@ class FusedBag:
         plain = all(p.is_contiguous() and p.dtype == torch.float32 for p in trained)
         return tables is not None and is_sparse and known and plain
 
-    def loss(self, batch: Batch, targets: Tensor, weights: Tensor | None = None) -> float:
-        """The sum of the cross-entropies, times their weights; keeps the gradients for `update`.
+    def draws(self, sizes: Sequence[int], begin: Callable[[int], None]) -> Draws:
+        """What steps on some texts take from torch's generator and from the optimizers.
+
+        Args:
+            sizes: number of texts of each step.
+            begin: called with the number of each step, sets random seed and learning rates.
+        """
+        parts, n = self.tables + self.head, len(sizes)
+        groups = dict[tuple[int, float], tuple[Any, float, list[int]]]()
+        for i, part in enumerate(parts):
+            if part.is_trained:
+                key = id(part.group), part.step
+                groups.setdefault(key, (part.group, part.step, []))[2].append(i)
+        of_words, p = self.model.sum_options()["dropout"], self.model.config.dropout
+        drawn = [*([0] if of_words else []), *(range(1, 1 + self.n_linear) if p else [])]
+        keeps, seeds, far = [_NO_KEEPS], list[list[int]](), list[list[tuple[float, ...]]]()
+        for s, size in enumerate(sizes):
+            begin(s)
+            if self.bigrams is not None:
+                kept = self.bigrams.draw_kept(size)
+                keeps.append(np.ones(size, np.bool_) if kept is None else kept.numpy())
+            seeds.append(draw_seeds(len(drawn)))
+            far.append([adam_numbers(group, int(t) + s + 1) for group, t, _ in groups.values()])
+        all_seeds = np.zeros((n, 3), np.uint32)
+        all_seeds[:, drawn] = seeds
+        numbers = np.zeros((n, len(parts), 6), np.float32)
+        for (*_, members), values in zip(groups.values(), zip(*far, strict=True), strict=True):
+            numbers[:, members] = np.array(values)[:, None]
+        return Draws(np.concatenate(keeps), all_seeds, numbers)
+
+    def steps(
+        self,
+        batch: Batch,
+        targets: Tensor,
+        weights: Tensor | None,
+        draws: Draws,
+        sizes: Sequence[int],
+        max_norm: float,
+    ) -> list[float]:
+        """Update the weights once for each of some batches, by the gradient of the mean of their
+        cross-entropies, times their weights, with its norm clipped.
+
+        Args:
+            batch: the sentences of all steps.
+            sizes: number of those of each step.
+
+        Returns:
+            The sum of the cross-entropies of each step. One that is not finite is the last, and
+            changes nothing.
 
         Shape: B sentences, targets (B,), or (B, C), true where a class applies; weights (B,) or
         (B, C)
         """
         kernels, model = compiled(), self.model
         assert kernels is not None
-        bigrams = _NO_BIGRAMS
-        if self.bigrams is not None:
-            kept = self.bigrams.draw_kept(batch.size)
-            keeps = np.ones(batch.size, np.bool_) if kept is None else kept.numpy()
-            bigrams = (keeps, self.bigrams.keys.numpy(), np.float32(BIGRAM_SCALE))
-        options, p = model.sum_options(), model.config.dropout
-        drops = options["dropout"]
-        word_drops = _drops(drops, draw_seed() if drops else 0)
-        seeds = [draw_seed() if p else 0 for _ in range(self.n_linear)]
-        several = targets.dim() > 1
-        fits, loss, rows, more_rows, of_tables, of_head = kernels.bag_gradients(
+        options, several = model.sum_options(), targets.dim() > 1
+        keys = _NO_KEYS if self.bigrams is None else self.bigrams.keys.numpy()
+        parts = self.tables + self.head
+        moments = [part.moments() if part.is_trained else _NO_MOMENTS for part in parts]
+        means, squares = zip(*moments, strict=True)
+        losses = np.empty(len(sizes))
+        n_done = kernels.bag_steps(
             tuple(part.numpy() for part in batch[:4]),
+            np.cumsum(sizes),
             tuple(part.values for part in self.tables),
-            tuple(part.is_trained for part in self.tables),
-            bigrams,
+            np.array([part.is_trained for part in parts]),
+            (draws.keeps, keys, np.float32(BIGRAM_SCALE)),
             (self.padding, options["power"]),
-            word_drops,
+            (*_drops(options["dropout"]), draws.seeds[:, 0]),
             tuple(part.values for part in self.head),
             (
                 _NO_TARGETS if several else targets.numpy(),
                 targets.numpy() if several else _NO_LABELS,
                 _NO_WEIGHTS if weights is None else weights.view(len(targets), -1).numpy(),
             ),
-            _drops(p, *seeds, *[0] * (2 - self.n_linear)),
+            (*_drops(model.config.dropout), draws.seeds[:, 1:]),
+            means,
+            squares,
+            draws.numbers,
+            float(max_norm),
+            losses,
         )
-        if not fits:
+        if n_done < 0:
             check_batch(batch)
             check_ids(batch.ids, len(self.tables[0].values))
             raise WordwaveError(
                 f"targets must be classes of 0 to {model.n_classes - 1}, one a text"
             )
-        used = [_FIRST if len(part.values) == 1 else rows for part in self.tables[:3]]
-        self.found = [
-            *zip((*used, more_rows), of_tables, strict=True),
-            *((_FIRST, gradient.reshape(1, -1)) for gradient in of_head),
-        ]
-        return float(loss)
-
-    def update(self, factor: float, max_norm: float) -> None:
-        """Multiply the gradients by a factor, clip their norm and update the weights."""
-        kernels = compiled()
-        assert kernels is not None
-        numbers = np.zeros((len(self.found), 6), np.float32)
-        given, known = [], dict[tuple[int, float], Any]()
-        for i, (part, found) in enumerate(zip(self.tables + self.head, self.found, strict=True)):
-            if not part.is_trained:
-                given.append(_NOTHING)
-                continue
-            step, arrays = part.state()
-            step += 1
-            key = (id(part.group), float(step))
-            if key not in known:
-                known[key] = np.array(adam_numbers(part.group, int(step)), np.float32)
-            numbers[i] = known[key]
-            given.append((*found, *arrays))
-        kernels.bag_update(*zip(*given, strict=True), numbers, factor, max_norm)
-        self.found = []
+        for part in parts:
+            if part.is_trained:
+                part.step += n_done
+        return losses[: n_done + 1].tolist()
 
 
 class _Weights:
@@ -155,7 +191,7 @@ class _Weights:
         is_row_adam = isinstance(self.optimizer, RowAdam)
         self._names = ("mean", "square") if is_row_adam else ("exp_avg", "exp_avg_sq")
         self._tensors: list[Tensor] = []
-        self._step, self._arrays = np.zeros(()), list[Any]()
+        self._arrays: list[Any] = []
 
     @property
     def is_trained(self) -> bool:
@@ -168,8 +204,22 @@ class _Weights:
             self._tensors = []
         return self._values
 
-    def state(self) -> tuple[Any, list[Any]]:
-        """The optimizer's step, and the rows of the parameter, its mean and its mean square."""
+    @property
+    def step(self) -> float:
+        """How often the optimizer has changed it."""
+        return float(self._kept()[0])
+
+    @step.setter
+    def step(self, value: float) -> None:
+        self._kept()[0][...] = value
+
+    def moments(self) -> tuple[Any, Any]:
+        """The optimizer's mean and mean square of its gradients. Shape: as `values`, or one row"""
+        _, mean, square = self._kept()
+        return mean, square
+
+    def _kept(self) -> list[Any]:
+        """What the optimizer keeps: the number of steps, a mean and a mean square."""
         assert self.optimizer is not None
         state = self.optimizer.state[self.tensor]
         if not state:
@@ -178,20 +228,18 @@ class _Weights:
         tensors = [state["step"], *(state[name] for name in self._names)]
         # A checkpoint that is loaded brings tensors of its own.
         if len(self._tensors) == 0 or any(map(is_not, tensors, self._tensors)):
-            self._step, *moments = (tensor.detach().numpy() for tensor in tensors)
-            arrays = (self.values, *moments)
-            self._arrays = [a if self.by_row else a.reshape(1, -1) for a in arrays]
-            self._tensors = tensors
-        return self._step, self._arrays
+            step, *moments = (tensor.detach().numpy() for tensor in tensors)
+            rows = [a if self.by_row else a.reshape(1, -1) for a in moments]
+            self._arrays, self._tensors = [step, *rows], tensors
+        return self._arrays
 
 
-def _drops(p: float, *seeds: int) -> tuple[Any, ...]:
-    """What kernels need for dropout."""
-    return np.float32(1 / (1 - p)), threshold(p), *map(np.uint32, seeds)
+def _drops(p: float) -> tuple[Any, Any]:
+    """What kernels need for dropout, beside seeds."""
+    return np.float32(1 / (1 - p)), threshold(p)
 
 
-_FIRST = np.zeros(1, np.int64)
-_NO_BIGRAMS = np.empty(0, np.bool_), np.empty(0, np.int64), np.float32(1.0)
+_NO_KEEPS, _NO_KEYS = np.empty(0, np.bool_), np.empty(0, np.int64)
 _NO_TARGETS, _NO_LABELS = np.empty(0, np.int64), np.empty((0, 1), np.bool_)
 _NO_WEIGHTS = np.empty((0, 1), np.float32)
-_NOTHING = (np.empty(0, np.int64), *[np.empty((0, 1), np.float32)] * 4)
+_NO_MOMENTS = np.empty((0, 1), np.float32), np.empty((0, 1), np.float32)

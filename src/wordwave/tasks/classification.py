@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,7 @@ from wordwave.tasks.scores import (
 )
 from wordwave.text.batching import Batch, Sentences, bucketed
 from wordwave.text.vocabulary import PADDING_ID, UNKNOWN_ID
-from wordwave.training.loop import FusedStep, Positions, in_order
+from wordwave.training.loop import FusedSteps, Positions, in_order
 
 NO_TARGET = -100
 """The target of words without a label, as in torch's cross-entropy."""
@@ -105,11 +106,11 @@ class ClassificationTask:
             batch = batch.without(dropped.to(batch.ids.device))
         return batch
 
-    def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedStep | None:
+    def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedSteps | None:
         if self.of_words or not FusedBag.supports(model, optimizers):
             return None
         assert isinstance(model, Classifier)
-        return _FusedStep(self, FusedBag(model, optimizers))
+        return _FusedSteps(self, FusedBag(model, optimizers))
 
     def score(self, model: nn.Module) -> dict[str, float]:
         if self.dev is None:
@@ -132,18 +133,43 @@ class ClassificationTask:
         return self.select == "last"
 
 
-@dataclass(frozen=True)
-class _FusedStep:
-    task: ClassificationTask
-    bag: FusedBag
+TOKENS_AT_ONCE, MOST_STEPS = 8192, 64
+"""Tokens of the steps that kernels take in one call, about, and the largest number of steps."""
 
-    def loss(self, rows: Tensor, positions: Positions) -> tuple[float, int, int]:
-        batch = self.task._batch(rows, positions)
-        targets, weights = self.task.train.targets[rows], self.task.weights(rows)
-        return self.bag.loss(batch, targets, weights), len(rows), batch.n_words
 
-    def update(self, factor: float, max_norm: float) -> None:
-        self.bag.update(factor, max_norm)
+class _FusedSteps:
+    """Several steps of a `FusedBag` at once: to call kernels takes as long as a short step."""
+
+    def __init__(self, task: ClassificationTask, bag: FusedBag) -> None:
+        self.task, self.bag = task, bag
+        self._mean_length = float(task.train.sentences.lengths.float().mean())
+
+    def run(
+        self,
+        batches: Sequence[Tensor],
+        begin: Callable[[int], None],
+        positions: Positions,
+        max_norm: float,
+    ) -> list[tuple[float, int, int]]:
+        task = self.task
+        if positions is not in_order or task.word_dropout:
+            batches = batches[:1]
+            begin(0)  # which random positions and unknown words depend on
+            batch = task._batch(batches[0], positions)
+            draws = self.bag.draws([batch.size], lambda _: None)
+        else:
+            n_at_once = TOKENS_AT_ONCE / max(len(batches[0]) * self._mean_length, 1.0)
+            batches = batches[: min(max(round(n_at_once), 1), MOST_STEPS)]
+            draws = self.bag.draws(list(map(len, batches)), begin)
+            batch = task._batch(torch.cat(list(batches)), positions)
+        rows, sizes = torch.cat(list(batches)), list(map(len, batches))
+        losses = self.bag.steps(
+            batch, task.train.targets[rows], task.weights(rows), draws, sizes, max_norm
+        )
+        ends = batch.starts[[0, *accumulate(sizes)]]
+        if not batch.one_each:
+            ends = F.pad(batch.begins_word.cumsum(0), (1, 0))[ends]
+        return list(zip(losses, sizes, ends.diff().tolist(), strict=False))
 
 
 def accuracy(model: nn.Module, data: LabelledSentences) -> float:

@@ -277,6 +277,8 @@ def bucketed(
     pools = order.split(POOL * per_batch)
     batches = [batch for pool in pools for batch in pool[longest[pool].argsort()].split(per_batch)]
     shuffled = torch.randperm(len(batches), generator=generator).tolist()
+    if group == 1:
+        return [batches[i] for i in shuffled]
     members = torch.arange(group)
     return [(batches[i].unsqueeze(1) * group + members).flatten() for i in shuffled]
 

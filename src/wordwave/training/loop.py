@@ -49,21 +49,33 @@ class Task(Protocol):
         for the user only: the last weights are kept."""
 
 
-class FusedStep(Protocol):
+class FusedSteps(Protocol):
     """Loss, gradients and update of a model, in one go instead of by autograd and optimizers."""
 
-    def loss(self, rows: Tensor, positions: Positions) -> tuple[float, int, int]:
-        """As `Task.loss`; keeps the gradients for `update`."""
+    def run(
+        self,
+        batches: Sequence[Tensor],
+        begin: Callable[[int], None],
+        positions: Positions,
+        max_norm: float,
+    ) -> list[tuple[float, int, int]]:
+        """A step on each of some batches, or on the first few, with their gradients' norm clipped.
 
-    def update(self, factor: float, max_norm: float) -> None:
-        """Multiply the gradients by a factor, clip their norm and update the weights."""
+        Args:
+            begin: called with the number of a batch before anything is drawn for it; sets random
+                seed and learning rates.
+
+        Returns:
+            Of each step, what `Task.loss` returns. A loss that is not finite is the last, and
+            changes nothing.
+        """
 
 
 @runtime_checkable
 class FusedTask(Protocol):
     """A task that knows a faster way to train some models."""
 
-    def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedStep | None:
+    def fused(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> FusedSteps | None:
         """It, or `None` if this model is not one of them."""
 
 
@@ -116,7 +128,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Step:
-    """Reported after each optimizer step."""
+    """Reported for each optimizer step. Steps that were taken at once are reported one after the
+    other; the weights and `Progress` are then those after the last of them."""
 
     step: int
     n_steps: int
@@ -158,7 +171,7 @@ class Training:
         self.best: dict[str, Tensor] = {}
         self._parameters = list(self.model.parameters())
         self._in_training_mode = False
-        self.fused: FusedStep | None = None
+        self.fused: FusedSteps | None = None
         is_plain = isinstance(self.processes, OneProcess) and self.settings.grad_accumulation == 1
         if is_plain and not self.settings.amplitude_penalty and isinstance(self.task, FusedTask):
             self.fused = self.task.fused(self.model, self.optimizers)
@@ -178,10 +191,15 @@ class Training:
             elif self.is_over:
                 break
             else:
-                yield self._step()
+                yield from self._steps()
                 stage.at(self.progress.step / self.n_steps)
         if self.best:
             self.model.load_state_dict(self.best)
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the last weights are the best ones, of which no copy is needed."""
+        return getattr(self.task, "keeps_last", False)
 
     @property
     def is_over(self) -> bool:
@@ -196,43 +214,64 @@ class Training:
         at_mark = progress.step % every == 0 if every else progress.batch == 0
         return progress.since_eval > 0 and (at_mark or progress.step >= self.n_steps)
 
-    def _step(self) -> Step:
+    def _steps(self) -> list[Step]:
+        """The next step, or several at once, none of which crosses an evaluation."""
         processes, settings, progress = self.processes, self.settings, self.progress
         if not self._in_training_mode or not self.model.training:
             self._in_training_mode = bool(self.model.train())
-        seed = self._seed(progress.step, processes.process_index)
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
-        if processes.device.type != "cpu":
-            torch.get_device_module(processes.device).manual_seed(seed)
         if self._epoch_batches[0] != progress.epoch:
             self._epoch_batches = progress.epoch, self.batches(progress.epoch)
         batches = self._epoch_batches[1]
-        accumulated = batches[progress.batch : progress.batch + settings.grad_accumulation]
+        done: Sequence[tuple[float, float, float]]
         if self.fused is None:
-            total_all, n_all, words_all = self._gradients(accumulated)
+            accumulated = batches[progress.batch : progress.batch + settings.grad_accumulation]
+            self._begin(progress.step)
+            done = [self._gradients(accumulated)]
         else:
-            total_all, n_all, words_all = self.fused.loss(accumulated[0], self._drawn)
-        mean = total_all / n_all
-        if not math.isfinite(mean):
-            raise WordwaveError(
-                f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
-                f"got {settings.learning_rate}"
+            accumulated = batches[:1]
+            most = self.n_steps - progress.step
+            if every := settings.eval_every:
+                most = min(most, every - progress.step % every)
+            first = progress.step
+            done = self.fused.run(
+                batches[progress.batch : progress.batch + most],
+                lambda ahead: self._begin(first + ahead),
+                self._drawn,
+                settings.max_grad_norm,
             )
-        rate = lr_factor(settings.schedule, progress.step, self.n_steps, settings.warmup_fraction)
+        reports = []
+        for total, n, n_words in done:
+            mean = total / n
+            if not math.isfinite(mean):
+                raise WordwaveError(
+                    f"the loss is {mean} at step {progress.step + 1}: lower learning_rate, "
+                    f"got {settings.learning_rate}"
+                )
+            if self.fused is None:
+                self._update(processes.num_processes / n)
+            progress.step += 1
+            progress.batch += len(accumulated)
+            progress.n_words += int(n_words)
+            progress.loss += mean
+            progress.since_eval += 1
+            reports.append(Step(progress.step, self.n_steps, self.n_epochs, mean, int(n_words)))
+        # torch's fused step does not increment the version of the weights it changes.
+        torch.autograd.graph.increment_version(self._parameters)
+        if progress.batch == len(batches):
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        return reports
+
+    def _begin(self, step: int) -> None:
+        """Random seed and learning rates of a step."""
+        processes, settings = self.processes, self.settings
+        seed = self._seed(step, processes.process_index)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 20 times as long
+        if processes.device.type != "cpu":
+            torch.get_device_module(processes.device).manual_seed(seed)
+        rate = lr_factor(settings.schedule, step, self.n_steps, settings.warmup_fraction)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * rate
-        self._update(processes.num_processes / n_all)
-        # torch's fused step does not increment the version of the weights it changes.
-        torch.autograd.graph.increment_version(self._parameters)
-        progress.step += 1
-        progress.batch += len(accumulated)
-        progress.n_words += int(words_all)
-        progress.loss += mean
-        progress.since_eval += 1
-        if progress.batch == len(batches):
-            progress.epoch, progress.batch = progress.epoch + 1, 0
-        return Step(progress.step, self.n_steps, self.n_epochs, mean, int(words_all))
 
     def _gradients(self, batches: Sequence[Tensor]) -> tuple[float, float, float]:
         """Summed loss, predictions and words of some batches, whose gradients are accumulated."""
@@ -253,9 +292,6 @@ class Training:
     def _update(self, factor: float) -> None:
         """One step of the optimizers. Gradients are those of a sum, averaged over processes; the
         factor makes them those of the mean loss."""
-        if self.fused is not None:
-            self.fused.update(factor, self.settings.max_grad_norm)
-            return
         average_rows(self.model, self.processes)
         if self.settings.amplitude_penalty:
             scale_gradients(self._parameters, factor)
@@ -287,15 +323,15 @@ class Training:
         mean = progress.loss / progress.since_eval
         progress.loss, progress.since_eval = 0.0, 0
         found = list(scores.values())
-        keeps_last = getattr(self.task, "keeps_last", False)
         is_best = bool(found) and (
-            keeps_last or found > (progress.best_scores or [progress.best_score])
+            self.keeps_last or found > (progress.best_scores or [progress.best_score])
         )
         is_better = bool(found) and found[0] > progress.best_score
         progress.since_best = 0 if is_better else progress.since_best + 1
         if is_best:
             progress.best_scores = found
             progress.best_epoch, progress.best_step = progress.epoch, progress.step
+        if is_best and not self.keeps_last:
             weights = self.model.state_dict()
             best = self.best or {k: torch.empty_like(v) for k, v in weights.items()}
             self.best = {}  # an interrupt must not leave the weights of two epochs
