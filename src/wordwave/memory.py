@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,18 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
             f"{what} would need about {_spelled(needed)} of memory, and {_spelled(there)} are "
             f"available: {remedy}"
         )
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep what it frees for its next allocation, where glibc manages memory.
+
+    By default large blocks go back to the system, and the next training step has to get them anew,
+    page by page.
+    """
+    trim_threshold, mmap_threshold, one_gigabyte = -1, -3, 2**30
+    with suppress(OSError, AttributeError):
+        for setting in (trim_threshold, mmap_threshold):
+            ctypes.CDLL(None).mallopt(setting, one_gigabyte)
 
 
 def available_memory() -> int | None:

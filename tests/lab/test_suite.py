@@ -1,6 +1,9 @@
 """The suite of encodings: its tasks ask for what they say, its models are matched, its command."""
 
+import copy
 import json
+import platform
+import resource
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -10,7 +13,7 @@ import torch
 
 from wordwave.grid import Store
 from wordwave.lab import suite as lab
-from wordwave.lab.model import Curriculum, evaluate, matched_model
+from wordwave.lab.model import Curriculum, evaluate, matched_model, use_onednn
 from wordwave.lab.sequences import (
     MAX_SHIFT,
     MODULUS,
@@ -31,7 +34,9 @@ from wordwave.lab.suite import (
     suite_cells,
 )
 from wordwave.lab.suite_report import accuracy_table, cost_table, rank_table, write_files
+from wordwave.memory import keep_freed_memory
 from wordwave.models.utils import count_parameters
+from wordwave.training.loop import in_order
 
 
 def drawn(name, length, n=64, seed=0):
@@ -160,6 +165,39 @@ def test_no_model_sees_the_future(encoding):
     y, z = model(ids), model(changed)
     torch.testing.assert_close(y[:, :50], z[:, :50])
     assert not torch.allclose(y[:, 50:], z[:, 50:])
+
+
+@pytest.mark.parametrize("encoding", ["rope", "alibi", "complex-order"])
+def test_onednn_computes_the_same_step(encoding):
+    """Losses and gradients, against float64."""
+    task, budget = SEQUENCES["copy"], BUDGETS["copy"]
+    torch.manual_seed(0)
+    model = matched_model(encoding, budget, task)
+    exact = copy.deepcopy(model).double()
+    plain = copy.deepcopy(model)
+    use_onednn(model)
+    curriculum, rows = Curriculum(task, budget, 0), torch.arange(64) + 64 * 3000
+    gradients = []
+    for each in (exact, plain, model):
+        loss, n, _ = curriculum.loss(each, rows, in_order)
+        gradients.append(torch.autograd.grad(loss / n, list(each.parameters())))
+    for precise, usual, made in zip(*gradients, strict=True):
+        # As near to the exact gradient as torch's default is, up to a factor.
+        error, usual_error = (float((g.double() - precise).norm()) for g in (made, usual))
+        assert error <= 10 * usual_error + 1e-6 * float(precise.norm()) + 1e-9
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+def test_freed_memory_is_kept_for_the_next_step():
+    keep_freed_memory()
+
+    def faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(2**24)  # 64 MB are more than glibc would keep of its own accord
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    faults()
+    assert min(faults() for _ in range(3)) < 2**24 * 4 / resource.getpagesize() / 10
 
 
 def test_a_test_on_a_range_covers_it_evenly():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,7 @@ from wordwave.lab.suite import (
     encoding_class,
 )
 from wordwave.layers import FeedForward, LayerNorm, MultiHeadAttention, TransformerLayer, n_parts
+from wordwave.layers.weight import Weight
 from wordwave.models.utils import count_parameters, eval_mode
 from wordwave.positions import random_positions
 from wordwave.tasks.classification import NO_TARGET
@@ -74,6 +76,49 @@ class CausalTransformer(nn.Module):
         for layer in self.layers:
             x, _ = layer(x, causal=True, positions=positions)
         return self.head(self.norm(x))
+
+
+class OneDNNProduct(torch.autograd.Function):
+    """`F.linear` by oneDNN, forward and backward.
+
+    torch's default in float32, MKL, has no AVX-512 kernels for AMD processors; oneDNN's take half
+    the time there, and the same on others.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Shape: x (..., in), weight (out, in), bias (out,) -> (..., out)"""
+        ctx.save_for_backward(x, weight)
+        ctx.has_bias = bias is not None
+        return _onednn(x, weight, bias)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        rows = grad.flatten(0, -2)
+        of_x = _onednn(grad, weight.T) if ctx.needs_input_grad[0] else None
+        of_weight = _onednn(rows.T, x.flatten(0, -2).T)
+        return of_x, of_weight, rows.sum(0) if ctx.has_bias else None
+
+
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return y
+
+
+def use_onednn(model: nn.Module) -> None:
+    """Multiply by oneDNN in all linear layers over float32 weights, where torch is built with it.
+
+    Results differ by rounding.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return
+    for module in model.modules():
+        if isinstance(module, Weight) and module.a.dtype == torch.float32:
+            module.product = OneDNNProduct.apply
 
 
 def matched_model(name: str, budget: SuiteBudget, task: SequenceTask) -> CausalTransformer:

@@ -205,7 +205,14 @@ class Suite:
         """Train and test a model, on one thread."""
         import torch
 
-        from wordwave.lab.model import Curriculum, evaluate, matched_model, saved_megabytes
+        from wordwave.lab.model import (
+            Curriculum,
+            evaluate,
+            matched_model,
+            saved_megabytes,
+            use_onednn,
+        )
+        from wordwave.memory import keep_freed_memory
         from wordwave.models.utils import count_parameters
         from wordwave.training.loop import Training
 
@@ -214,6 +221,8 @@ class Suite:
         task, budget = self.task(cell.task), self.budget(cell.task)
         name, is_random = split_name(cell.encoding)
         model = matched_model(name, budget, task)
+        keep_freed_memory()
+        use_onednn(model)
         training = TrainingConfig(
             epochs=1,
             batch_size=budget.batch_size,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypedDict, get_args
 
 import torch
@@ -18,6 +18,10 @@ Field = Literal["real", "complex"]
 Sharing = Literal["none", "real", "tied"]
 """How the two parts of a complex weight `A + i·B` are tied: `"none"` A and B independent,
 `"real"` B = 0 (one real matrix for both parts), `"tied"` A = B (the paper's sharing)."""
+
+
+Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+"""Computes x·Wᵀ + bias, as `F.linear`."""
 
 
 class WeightOptions(TypedDict, total=False):
@@ -68,6 +72,9 @@ class Weight(nn.Module):
     have variance 1/fan_in, halved where every output is a sum of two products.
     """
 
+    product: Product = staticmethod(F.linear)
+    """What multiplies; set another on a weight to compute the same faster."""
+
     def __init__(
         self,
         out_dim: int,
@@ -107,12 +114,12 @@ class Weight(nn.Module):
         """
         a = _matrix(self.a)
         if self.field == "real":
-            return F.linear(x, a, bias)
+            return self.product(x, a, bias)
         if self.b is not None:
-            return complex_linear(x, a, _matrix(self.b), bias)
+            return complex_linear(x, a, _matrix(self.b), bias, self.product)
         # One real matrix for both parts, at half the cost; with A = B, A·(1 + i)·x.
         x = x + cx.rotate(x) if self.share == "tied" else x
-        y = F.linear(x.unflatten(-1, (2, -1)), a).flatten(-2)
+        y = self.product(x.unflatten(-1, (2, -1)), a, None).flatten(-2)
         return y if bias is None else y + bias
 
     def forward(self) -> Tensor:
@@ -139,14 +146,16 @@ class Bias(nn.Module):
         return self.c.expand(-1, self.n_parts, -1).flatten()
 
 
-def complex_linear(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+def complex_linear(
+    x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, product: Product = F.linear
+) -> Tensor:
     """(A + i·B)·x + bias, as one real product with a block matrix or as three small ones.
 
     Shape: x (..., 2·in), a and b (out, in), bias (2·out,) -> (..., 2·out)
     """
     if _three_are_faster(x, a):
         return _three_products(x, a, b, bias)
-    return F.linear(x, cx.block(a, b), bias)
+    return product(x, cx.block(a, b), bias)
 
 
 def _three_products(x: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
