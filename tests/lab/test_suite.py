@@ -112,6 +112,15 @@ def test_indirect_indexing_asks_for_letters_at_a_distance(length):
     assert shifts <= set(range(-15, 16)) and (length < 40 or len(shifts) == 31)
 
 
+def test_letters_to_reverse_differ_while_there_are_enough():
+    for ids, targets in drawn("reverse", 104):
+        question, _ = answered(ids, targets)
+        assert len(set(question)) == 53
+    changed = Suite().key(SuiteCell("reverse", "rope", 0))
+    assert changed["data"] is not None  # not those of the first records
+    assert Suite().key(SuiteCell("copy", "rope", 0))["data"] is None
+
+
 def test_a_minimal_pair_holds_the_same_words():
     ids, targets, _ = SEQUENCES["precedence"].draw(40, 30, torch.Generator(), False)
     assert torch.equal(ids[0::2].sort(1).values, ids[1::2].sort(1).values)
@@ -218,6 +227,15 @@ def test_budgets_cover_the_core_and_every_task_of_sequences():
     assert len(suite_cells([*CORE], [*ALL_ENCODINGS], 3)) == 3 * len(CORE) * len(ALL_ENCODINGS)
 
 
+def test_an_interrupted_run_has_all_encodings_of_a_seed_and_of_cheap_tasks():
+    made = suite_cells([*CORE], [*ALL_ENCODINGS], 3)
+    assert [cell.seed for cell in made] == sorted(cell.seed for cell in made)
+    tasks = list(dict.fromkeys(cell.task for cell in made))
+    assert tasks[0] == "precedence" and tasks[-1] == "indirect-index"
+    first = made[: len(ALL_ENCODINGS)]
+    assert [cell.encoding for cell in first] == [*ALL_ENCODINGS]
+
+
 @pytest.fixture
 def cli(monkeypatch, capsys, tmp_path):
     """Exit code, stdout and stderr of a probe, in a folder with an encoding of one's own."""
@@ -315,6 +333,11 @@ MISTAKES = {
     "a length": (("--suite", "encodings", "--lengths", "8-5000"), "at most 2048 tokens"),
     "steps": (("--suite", "encodings", "--steps", "0"), "steps must be at least 1"),
     "quick": (("--quick",), "quick goes with --suite encodings"),
+    "pooling": (
+        ("--suite", "encodings", "--pooling", "max"),
+        "pooling goes with --suite embeddings",
+    ),
+    "a rate": (("--learning-rate", "0"), "learning_rate must be above 0, got 0"),
     "no data": (("--suite", "encodings", "--tasks", "blimp"), "set WORDWAVE_DATA to the folder"),
 }
 

@@ -199,6 +199,19 @@ def test_a_causal_query_does_not_see_the_future(score, field):
     assert_close(layer(later, causal=True)[:, :3], layer(x, causal=True)[:, :3])
 
 
+@pytest.mark.parametrize("field", ["real", "complex"])
+def test_the_causal_kernel_is_the_causal_mask(field):
+    attention = MultiHeadAttention(8, 2, score="real", field=field).double()
+    x = torch.randn(2, 70, 8 * attention.n_parts, dtype=torch.float64, requires_grad=True)
+    lower = torch.ones(2, 70, 70, dtype=torch.bool).tril()
+    y, expected = attention(x, causal=True), attention(x, mask=lower)
+    assert_close(y, expected)
+    direction = torch.randn_like(y)
+    (of_y,) = torch.autograd.grad(y, x, direction)
+    (of_expected,) = torch.autograd.grad(expected, x, direction)
+    assert_close(of_y, of_expected)
+
+
 def test_without_bias_no_parameter_is_one():
     layer = MultiHeadAttention(D, H, bias=False)
     assert sum(p.numel() for p in layer.parameters()) == 4 * 2 * D * D

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,15 @@ from wordwave.errors import WordwaveError, unknown
 from wordwave.grid import Grid, Record, Store, check_grid
 from wordwave.lab import report
 from wordwave.lab import suite as encodings_suite
-from wordwave.lab.laboratory import KEY, Budget, Laboratory, cells, check_lengths, is_record
+from wordwave.lab.laboratory import (
+    KEY,
+    Budget,
+    Laboratory,
+    Pooling,
+    cells,
+    check_lengths,
+    is_record,
+)
 from wordwave.lab.suite import Suite
 from wordwave.limits import check_limit
 from wordwave.models.config import ENCODERS
@@ -59,6 +68,10 @@ class ProbeOptions:
     recipe: Literal["plain", "long"] = "plain"
     """plain: positions 1 … L. long: for test sentences longer than those of training (random
     positions for every embedding; see docs/laboratory.md)."""
+    learning_rate: float | None = None
+    """Peak learning rate, in place of each encoder's."""
+    pooling: Pooling | None = None
+    """How the words of a sentence are pooled; by default a sum for fasttext, otherwise a mean."""
     lengths: tuple[str, ...] | None = None
     """Test lengths in words, shortest-longest; by default 10-20 and 40-60, or six up to 2,000
     tokens for the suite of encodings."""
@@ -96,7 +109,10 @@ def run_probe(options: ProbeOptions) -> list[Record]:
             if value not in known:
                 raise WordwaveError(f"{name} must be among {', '.join(known)}, got {value!r}")
     lengths = _lengths(options.lengths) or tuple(map(parse_lengths, LENGTHS))
-    laboratory = Laboratory(options.budget, lengths, options.text)
+    rate, pooling = options.learning_rate, options.pooling
+    if rate is not None and not 0 < rate < math.inf:
+        raise WordwaveError(f"learning_rate must be above 0, got {rate}")
+    laboratory = Laboratory(options.budget, lengths, options.text, rate, pooling)
     kinds = (tasks, list(options.embeddings), list(options.encoders))
     check_grid(len(cells(*kinds, 1, options.recipe)), options.seeds, options.jobs)
     wanted = cells(*kinds, options.seeds, options.recipe)
@@ -124,6 +140,9 @@ def run_suite(options: ProbeOptions) -> list[Record]:
     from wordwave.lab import suite_report
     from wordwave.lab.figures import draw_suite
 
+    for name in ("learning_rate", "pooling"):
+        if getattr(options, name) is not None:
+            raise WordwaveError(f"{name} goes with --suite embeddings")
     known = encodings_suite.BUDGETS
     tasks = list(
         options.tasks or (encodings_suite.QUICK if options.quick else encodings_suite.CORE)

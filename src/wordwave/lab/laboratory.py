@@ -69,6 +69,7 @@ def is_record(record: Record) -> bool:
 
 Lengths = tuple[int, int]
 Recipe = Literal["plain", "long"]
+Pooling = Literal["sum", "mean", "max"]
 
 
 def check_lengths(name: str, low: int, high: int) -> None:
@@ -128,11 +129,15 @@ class Laboratory:
     Args:
         lengths: shortest and longest test sentence, in words, of each test set.
         text: sentences for the task `swap-text`.
+        learning_rate: in place of that of each encoder.
+        pooling: of the words of a sentence, in place of a sum (fasttext) or mean.
     """
 
     budget: Budget
     lengths: tuple[Lengths, ...]
     text: Path | None = None
+    learning_rate: float | None = None
+    pooling: Pooling | None = None
     _fingerprint: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -179,7 +184,7 @@ class Laboratory:
             "encoder": cell.encoder,
             "dim": budget.dim if is_complex else 2 * budget.dim,
             "hidden_dim": budget.dim,
-            "pooling": "sum" if cell.encoder == "fasttext" else "mean",
+            "pooling": self.pooling or ("sum" if cell.encoder == "fasttext" else "mean"),
             "dropout": 0.0,
             "n_filters": budget.dim,
             "n_layers": 1,
@@ -195,7 +200,7 @@ class Laboratory:
         return {
             "epochs": self.budget.epochs,
             "batch_size": 128,
-            "learning_rate": LEARNING_RATES[cell.encoder],
+            "learning_rate": self.learning_rate or LEARNING_RATES[cell.encoder],
             "schedule": "one-cycle",
             "warmup_fraction": 0.1,
             "frequency_lr_scale": 0.1,

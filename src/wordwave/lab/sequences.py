@@ -105,6 +105,20 @@ def _last(targets: Tensor) -> Tensor:
     return scored
 
 
+def reverse(n: int, length: int, generator: Generator, test: bool) -> Batch:
+    """Letters, then the same letters backwards.
+
+    They differ from each other up to 52 letters, so that the one before a letter can be found by
+    its content. Longer sequences repeat them.
+    """
+    n_words = length // 2
+    if n_words <= N_LETTERS:
+        words = 1 + _places(n, N_LETTERS, n_words, generator)
+    else:
+        words = 1 + _integers(N_LETTERS, (n, n_words), generator)
+    return _asked(torch.cat([words, _column(n, 0)], 1), words.flip(1))
+
+
 def _of_words(answer: Callable[[Tensor], Tensor]) -> Draw:
     """Half of the sequence is words, the other half an answer of the same length."""
 
@@ -271,7 +285,7 @@ SEQUENCES: dict[str, SequenceTask] = {
     for task in (
         SequenceTask("precedence", 103, 2, precedence),
         SequenceTask("copy", _SYMBOLS, _SYMBOLS, _of_words(lambda words: words)),
-        SequenceTask("reverse", _SYMBOLS, _SYMBOLS, _of_words(lambda words: words.flip(1))),
+        SequenceTask("reverse", 1 + N_LETTERS, 1 + N_LETTERS, reverse),
         SequenceTask("sort", _SYMBOLS, _SYMBOLS, _of_words(lambda words: words.sort(1).values)),
         SequenceTask("selective-copy", 1 + _SYMBOLS, 1 + _SYMBOLS, selective_copy),
         SequenceTask("recall", 2 + N_KEYS + N_SYMBOLS, 2 + N_KEYS + N_SYMBOLS, recall),

@@ -244,7 +244,10 @@ class MultiHeadAttention(nn.Module):
             empty = ~visible.any(-1, keepdim=True)  # queries that see no key at all
         dropout = self.dropout if self.training else 0.0
         if self.fused:
-            heads = _fused_attention(queries, cache, visible, bias, dropout, self.scale)
+            is_plain = bias is None and mask is None and window is None
+            skips = causal and is_plain and n_keys == length
+            visible = None if skips else visible
+            heads = _fused_attention(queries, cache, visible, bias, dropout, self.scale, skips)
             heads = heads if empty is None else heads.masked_fill(empty, 0)
         else:
             scores = self._scores(queries, cache)
@@ -378,6 +381,7 @@ def _fused_attention(
     bias: Tensor | None,
     dropout: float,
     scale: float,
+    causal: bool,
 ) -> Tensor:
     """torch's own attention kernel. Shape: (B, H, L, parts·d) -> (B, H, L, parts·d)"""
     keys, values, dtype = cache.keys, cache.values, cache.values.dtype
@@ -389,7 +393,7 @@ def _fused_attention(
         bias = bias.to(queries.dtype)
         visible = bias if visible is None else bias.masked_fill(~visible, -math.inf)
     with torch.autocast("cpu", enabled=False) if widen else nullcontext():
-        heads = fused_attention(queries, keys, values, visible, scale, dropout)
+        heads = fused_attention(queries, keys, values, visible, scale, dropout, causal)
     return heads.to(dtype)
 
 

@@ -153,15 +153,20 @@ def fused_attention(
     mask: Tensor | None,
     scale: float,
     dropout: float = 0.0,
+    causal: bool = False,
 ) -> Tensor:
     """torch's own kernel, also for queries and keys that an encoding has made wider than values.
+
+    With `causal` in place of a mask it skips keys after the query, up to half of the work.
 
     Padded values take half the time of values of another width, for which torch has no fast path.
     """
     extra = keys.shape[-1] - values.shape[-1]
     if extra > 0:
         values = F.pad(values, (0, extra))
-    heads = F.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=scale)
+    heads = F.scaled_dot_product_attention(
+        queries, keys, values, mask, dropout, is_causal=causal, scale=scale
+    )
     return heads[..., : heads.shape[-1] - extra] if extra > 0 else heads
 
 
