@@ -403,6 +403,7 @@ def test_held_out_texts_count_by_their_weight():
         (np.zeros(120), "sample_weight must be finite, at least 0 and not all zero"),
         (-np.ones(120), "sample_weight must be finite, at least 0"),
         (np.full(120, np.nan), "sample_weight must be finite"),
+        (np.full(120, 1e308), "with a finite sum"),
         (1.0 - PRAISE, "y must have two classes or more, got one class, 0"),
     ],
 )

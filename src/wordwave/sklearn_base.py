@@ -92,9 +92,11 @@ def weights_in(sample_weight: Any, n: int) -> Floats:
         ) from None
     if weights.shape != (n,):
         raise WordwaveError(f"sample_weight must have the shape ({n},), got {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+    with np.errstate(over="ignore"):
+        has_sum = bool(np.isfinite(weights.sum()))
+    if not (has_sum and (weights >= 0).all() and weights.any()):
         raise WordwaveError(
-            "sample_weight must be finite, at least 0 and not all zero, got "
+            "sample_weight must be finite, at least 0 and not all zero, with a finite sum, got "
             f"{clipped(weights.tolist())}"
         )
     return weights

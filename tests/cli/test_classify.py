@@ -110,6 +110,32 @@ def test_predictions_as_a_table_keep_all_other_columns(cli, trained, tmp_path):
     )
 
 
+def test_predictions_in_a_table_of_predictions_have_names_of_their_own(cli, trained, tmp_path):
+    table = tmp_path / "said.csv"
+    table.write_text("text\nyes\n")
+    for _ in range(3):
+        assert cli.call("predict", trained.folder, table, "--out", table).code == 0
+    names = [prefix + name for prefix in ("", *("wordwave_", "wordwave_wordwave_"))
+             for name in ("predicted", "probability")]  # fmt: skip
+    assert table.read_text().splitlines()[0].split(",") == ["text", *names]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_list"),
+    [
+        *(("a.json", True), ("a.JSON", True), ("a.Json.gz", True)),
+        *(("a.jsonl", False), ("a.json.jsonl", False), ("a.json.txt", False)),
+    ],
+)
+def test_the_ending_of_a_file_says_whether_it_is_a_json_list(cli, trained, tmp_path, name, is_list):
+    out = tmp_path / name
+    assert cli.call("predict", trained.folder, "yes", "--out", out).code == 0
+    content = out.read_bytes()
+    found = json.loads(gzip.decompress(content) if name.endswith(".gz") else content)
+    (one,) = found if is_list else [found]
+    assert one["text"] == "yes"
+
+
 def test_a_text_itself_is_classified_and_a_missing_file_is_not_taken_for_one(cli, trained):
     # A word, a text without spaces, and one that is too long for the name of a file.
     for text in ("w1 yes w2", "yes", "excellent!", "这个手机不好", "yes " * 300):

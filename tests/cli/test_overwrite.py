@@ -11,11 +11,14 @@ from wordwave.tasks import run_folder
 
 @pytest.fixture
 def old(trained, tmp_path):
-    """A copy of a finished run, with a file that is not of the run and one of an estimator."""
+    """A copy of a finished run, with a file that is not of the run, one of an estimator and an
+    exported model."""
     folder = tmp_path / "run"
     shutil.copytree(trained.folder, folder)
     (folder / "notes.txt").write_text("mine")
     (folder / "estimator.json").write_text("{}")
+    for name in run_folder.EXPORTED:
+        (folder / name).write_text("{}")
     return folder
 
 
@@ -35,7 +38,8 @@ def test_other_settings_are_refused_and_replace_the_run_if_asked_to(cli, table, 
     assert json.loads((old / "result.json").read_text())["epochs"] == 1
     assert len((old / "metrics.jsonl").read_text().splitlines()) == 1
     assert (old / "notes.txt").read_text() == "mine"
-    assert not (old / "estimator.json").exists() and not (old / REPLACING).exists()
+    removed = ("estimator.json", REPLACING, *run_folder.EXPORTED)
+    assert not any((old / name).exists() for name in removed)
     assert cli.call("predict", old, "yes").code == 0
 
 

@@ -95,6 +95,21 @@ def test_kernels_and_torch_agree(kind, seed, sparse, power, dropout, adds):
 
 
 @pytest.mark.skipif(compiled() is None, reason="needs numba")
+def test_sparse_gradients_add_up_from_a_batch_without_known_bigrams():
+    table = Bigrams(N, D, n_words=V, sparse=True)
+    table.assign(torch.tensor([2 * V + 3]))
+    embedding = build_embedding("complex-order", V, D, padding_idx=0, sparse=True)
+    known = Sentences.from_lists([[2, 3, 4]]).batch([0])
+    without = Sentences.from_lists([[4, 5]]).batch([0])
+    for batch in (without, known, without, known):
+        summed(embedding, batch, added=bigrams_of(table, batch)).sum().backward()
+    found = table.weight.grad.to_dense().clone()
+    table.weight.grad = None
+    summed(embedding, known, added=bigrams_of(table, known)).sum().backward()
+    torch.testing.assert_close(found, 2 * table.weight.grad.to_dense())
+    assert found.count_nonzero() == D
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kernels_are_used(kind):
     """Or the test above compares torch with itself."""

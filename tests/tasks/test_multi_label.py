@@ -13,6 +13,7 @@ from sklearn.multioutput import MultiOutputClassifier
 from wordwave import TextClassifier, WaveClassifier
 from wordwave.cli import _run
 from wordwave.data.splits import DataConfig, split_label_sets, split_labels
+from wordwave.tasks.classification import balanced
 from wordwave.tasks.explain import explain
 from wordwave.tasks.export import export_onnx
 from wordwave.tasks.scores import score_label_sets
@@ -104,6 +105,30 @@ def test_balanced_classes_raise_rare_labels():
         same = WaveClassifier(**settings, class_weight="balanced").fit(texts, targets)
     np.testing.assert_allclose(plain, [[1 / 8, 7 / 8]], atol=0.06)
     np.testing.assert_allclose(same.predict_proba(texts[:1]), [[0.5, 0.5]], atol=0.06)
+
+
+def test_a_label_that_all_training_texts_have_is_not_all_that_counts(tmp_path):
+    cells_of = {"goal": "sport|all", "vote": "politics|all"}
+    train = [(f"the {word} was", cell) for word, cell in cells_of.items()] * 20
+    held = [*train[:10], ("the goal was", "sport"), ("the vote was", "politics")]
+    for name, rows in (("train.csv", train), ("dev.csv", held)):
+        with (tmp_path / name).open("w", newline="") as file:
+            csv.writer(file).writerows([("text", "label"), *rows])
+    words = ["train", "classify", "--data", str(tmp_path / "train.csv"), "--multi-label", "|"]
+    words += ["--dev", str(tmp_path / "dev.csv"), "--out", str(tmp_path / "run")]
+    _run([*words, "--class-weight", "balanced", "--dim", "8", "--epochs", "2"])
+    classifier = TextClassifier.load(tmp_path / "run")
+    (found,) = classifier.probabilities(["the goal was"]).tolist()
+    of = dict(zip(classifier.labels, found, strict=True))
+    # Of 12 validation texts, two lack it. With all the weight they made every probability .5.
+    assert of["sport"] > 0.7 and of["politics"] < 0.3 and of["all"] > 0.7, of
+
+
+def test_weights_that_are_0_in_float32_leave_balanced_factors_finite():
+    targets, weights = torch.tensor([0, 0, 1]), torch.tensor([1.0, 1.0, 0.0])
+    assert balanced(targets, weights, 2).tolist() == [0.5, 1.0]
+    both = balanced(torch.tensor([[True, False], [True, True]]), None, 2)
+    assert both.tolist() == [[1.0, 1.0], [0.5, 1.0]]
 
 
 @pytest.mark.parametrize(

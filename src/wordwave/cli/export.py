@@ -52,9 +52,10 @@ def _export_onnx(options: ExportOptions) -> None:
     if file.suffix.lower() != ".onnx":
         raise WordwaveError(f"file must end in .onnx, got '{file}'")
     from wordwave.tasks.export import export_onnx
+    from wordwave.tasks.run_folder import EXPORTED
 
     if options.file is None:
-        check_inside(options.run, (file.name + end for end in ("", ".json", ".tokenizer.json")))
+        check_inside(options.run, EXPORTED)
     trained = options.load("classify", "match")
     exported = export_onnx(trained, file, on_stage=Console(stderr=True).print)
     what = "probabilities" if trained.labels else "scores, scaled to [0, 1],"

@@ -119,7 +119,7 @@ def predict(args: list[str], prog: str) -> None:
         raise WordwaveError("--threshold goes with a run of train classify --multi-label only")
     if form is None:
         lines = _json_lines(predictions, model.labels, columns, several, quiet=options.quiet)
-        if options.out is not None and ".json" in options.out.suffixes[-2:]:
+        if options.out is not None and _suffix(options.out) == ".json":
             lines = _json_list(lines)
     else:
         lines = _table_lines(predictions, model.labels, form, several)
@@ -154,10 +154,15 @@ def _input_rows(
 
 def _table_form(out: Path) -> TableForm | None:
     """The form of an output file by its name: a table, or `None` for JSON lines."""
-    suffix = Path(out.name.lower().removesuffix(".gz")).suffix
+    suffix = _suffix(out)
     if suffix not in ("", ".json", ".jsonl", ".txt", *TABLE_FORMS):
         raise WordwaveError(f"out must end in .jsonl, .csv or .tsv, also .gz, got '{out}'")
     return TABLE_FORMS.get(suffix)
+
+
+def _suffix(out: Path) -> str:
+    """The ending of a file's name in lower case, before .gz."""
+    return Path(out.name.lower().removesuffix(".gz")).suffix
 
 
 def _json_lines(
@@ -218,7 +223,7 @@ def _table_lines(
         if not columns:
             columns = list(predictions[0][0])
             added = ("predicted", "probability") if labels else ("score",)
-            table.append([*columns, *(f"wordwave_{a}" if a in columns else a for a in added)])
+            table.append([*columns, *(_new_name(name, columns) for name in added)])
         for row, probabilities in predictions:
             for name in row:
                 if name not in columns:
@@ -236,6 +241,13 @@ def _table_lines(
                 told = told or ["", ""]
             table.append([*cells, *told])
         yield "".join(separator.join(map(written, cells)) + "\n" for cells in table)
+
+
+def _new_name(name: str, columns: list[str]) -> str:
+    """A name for another column, unlike those that there are."""
+    while name in columns:
+        name = f"wordwave_{name}"
+    return name
 
 
 def _as_text(value: Any) -> str:

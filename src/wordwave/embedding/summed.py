@@ -282,6 +282,8 @@ class _Sum(torch.autograd.Function):
 
 
 def _sparse(values: Tensor, rows: Tensor, table: Tensor) -> Tensor:
+    if not len(rows):  # torch resizes it to add another gradient, and cannot resize memory of numpy
+        values, rows = values.clone(), rows.clone()
     return torch.sparse_coo_tensor(
         rows[None], values, table.shape, is_coalesced=True, check_invariants=False
     )

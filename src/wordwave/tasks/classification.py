@@ -264,15 +264,16 @@ def balanced(targets: Tensor, weights: Tensor | None, n_classes: int) -> Tensor:
     """Factors by which all classes count the same, and examples 1 on average.
 
     Shape: targets (N,), how much each example counts otherwise (N,) -> (n_classes,); of several
-    labels (N, n_classes) -> (2, n_classes), for examples without and with a label
+    labels (N, n_classes) -> (2, n_classes), for examples without and with a label; 1 where there
+    are no such examples, as a validation set may have some
     """
     weights = torch.ones(len(targets)) if weights is None else weights
     if targets.dtype == torch.bool:
         true = (targets * weights.double().unsqueeze(1)).sum(0)
         both = torch.stack([weights.sum() - true, true])
-        return (weights.sum() / 2 / both.clamp(min=1e-6)).float()
+        return torch.where(both > 0, weights.sum() / 2 / both, 1.0).float()
     totals = torch.bincount(targets, weights.double(), minlength=n_classes)
-    return (totals.sum() / n_classes / totals).float()
+    return torch.where(totals > 0, totals.sum() / n_classes / totals, 1.0).float()
 
 
 def in_loss(targets: Tensor, weights: Tensor | None, factors: Tensor | None) -> Tensor:

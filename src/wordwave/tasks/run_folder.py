@@ -52,7 +52,12 @@ WRITTEN = (
     REPLACING,
 )
 """All that training may write to a run folder."""
-REMOVED = (RESULT, WEIGHTS, "estimator.json", *(name for name in WRITTEN if name[0] != "."))
+EXPORTED = ("model.onnx", "model.onnx.json", "model.onnx.tokenizer.json")
+"""What `wordwave export` writes to a run folder."""
+REMOVED = (
+    *(RESULT, WEIGHTS, "estimator.json", *EXPORTED),
+    *(name for name in WRITTEN if name[0] != "."),
+)
 """What is removed of a run that is replaced; `estimator.json` is of `WaveClassifier.save`."""
 
 
