@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from wordwave.tasks import classification
 from wordwave.training.loop import Training
 
 LABELS = ('good "one"', "schön ☂", "[bold]x[/]")
@@ -71,8 +72,8 @@ def refusal(result, *said):
 
 @contextmanager
 def stopped_at(n_steps):
-    """Ctrl-C at a step of the trainings in the block."""
-    steps, step = 0, Training._step
+    """Ctrl-C at a step of the trainings in the block, which take one at a time."""
+    steps, step = 0, Training._steps
 
     def stopped(self):
         nonlocal steps
@@ -82,7 +83,8 @@ def stopped_at(n_steps):
         return step(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "_step", stopped)
+        patch.setattr(Training, "_steps", stopped)
+        patch.setattr(classification, "MOST_STEPS", 1)
         yield
 
 

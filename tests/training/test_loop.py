@@ -108,28 +108,6 @@ def test_the_best_epoch_by_dev_is_kept_and_patience_ends_the_training():
     assert [e.is_best for e in epochs].count(True) >= 1
 
 
-def test_where_the_last_weights_are_kept_there_is_no_copy_of_them_and_an_old_one_is_left_out():
-    def begun_to_keep_last():
-        training = begun(replace(QUICK, epochs=3), n=200, dev=examples(100, seed=3))
-        training.task = replace(training.task, select="last")
-        return training
-
-    whole, first, second = (begun_to_keep_last() for _ in range(3))
-    list(whole.run())
-    assert whole.progress.best_epoch == 3
-    for report in first.run():
-        if isinstance(report, Epoch):
-            break
-    tensors, progress = state_of(first)
-    assert not any(name.startswith("best.") for name in tensors)
-    old = {f"best.{name}": weight.clone() for name, weight in first.model.state_dict().items()}
-    load_state(second, {k: v.clone() for k, v in tensors.items()} | old, progress)
-    list(second.run())
-    assert second.best == {}
-    for name, weight in whole.model.state_dict().items():
-        assert torch.equal(weight, second.model.state_dict()[name]), name
-
-
 def test_an_interrupt_never_leaves_the_best_weights_of_two_epochs(monkeypatch):
     training = begun(replace(QUICK, epochs=8), dev=examples(100, seed=3))
     epochs = (report for report in training.run() if isinstance(report, Epoch))

@@ -376,8 +376,8 @@ class Job(ABC, Generic[Config, Data]):
                 metrics = train_in_folder(folder, training, save_every=save_every, watch=watch)
                 self.complete()
             except KeyboardInterrupt:
-                if training.progress.best_scores:
-                    text_model.save_weights(folder, training.best or None)
+                if training.best:
+                    text_model.save_weights(folder, training.best)
                 raise
             text_model.save_weights(folder)  # scoring may take long, and be interrupted
             if watch is not None and self.scored_at_end:

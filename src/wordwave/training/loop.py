@@ -197,11 +197,6 @@ class Training:
             self.model.load_state_dict(self.best)
 
     @property
-    def keeps_last(self) -> bool:
-        """Whether the last weights are the best ones, of which no copy is needed."""
-        return getattr(self.task, "keeps_last", False)
-
-    @property
     def is_over(self) -> bool:
         """Whether all steps are done, or patience is exhausted."""
         progress, patience = self.progress, self.settings.patience
@@ -323,15 +318,15 @@ class Training:
         mean = progress.loss / progress.since_eval
         progress.loss, progress.since_eval = 0.0, 0
         found = list(scores.values())
+        keeps_last = getattr(self.task, "keeps_last", False)
         is_best = bool(found) and (
-            self.keeps_last or found > (progress.best_scores or [progress.best_score])
+            keeps_last or found > (progress.best_scores or [progress.best_score])
         )
         is_better = bool(found) and found[0] > progress.best_score
         progress.since_best = 0 if is_better else progress.since_best + 1
         if is_best:
             progress.best_scores = found
             progress.best_epoch, progress.best_step = progress.epoch, progress.step
-        if is_best and not self.keeps_last:
             weights = self.model.state_dict()
             best = self.best or {k: torch.empty_like(v) for k, v in weights.items()}
             self.best = {}  # an interrupt must not leave the weights of two epochs

@@ -200,8 +200,7 @@ def check_state(training: Training, tensors: Mapping[str, Tensor], progress: Any
         raise WordwaveError("the task has no state")
     weights = training.model.state_dict()
     wanted = {f"model.{name}": tensor for name, tensor in weights.items()}
-    has_best = not training.keeps_last or bool(_under("best.", tensors))  # of earlier versions
-    if there.best_scores and has_best:
+    if there.best_scores:
         wanted |= {f"best.{name}": tensor for name, tensor in weights.items()}
     for _, _, moments in _moments(training):
         if moments.keys() & tensors.keys():  # a parameter without a gradient has none
@@ -220,7 +219,7 @@ def load_state(training: Training, tensors: dict[str, Tensor], progress: dict[st
                 raise WordwaveError(f"the tensor {name!r} has a negative value")
     on_device = {name: tensor.to(training.processes.device) for name, tensor in tensors.items()}
     training.model.load_state_dict(_under("model.", on_device))
-    training.best = {} if training.keeps_last else _under("best.", on_device)
+    training.best = _under("best.", on_device)
     for optimizer, parameter, moments in _moments(training):
         for name in moments.keys() & tensors.keys():
             optimizer.state[parameter][name.split(".")[1]] = on_device[name]
