@@ -27,6 +27,7 @@ COMMANDS = {
     "pairs": [
         *(("pairs", "--data", data) for data in ("paws-wiki", "paws-qqp", "sts-b", "sick")),
         ("pairs", "--ablation"),
+        ("enrich",),
         ("enrich", "--data", "paws-wiki-qqp", "--pairs", "4000", "--epochs", "2"),
     ],
     "acceptability": [("acceptability", "--data", data) for data in ("cola", "blimp")],
